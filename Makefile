@@ -1,0 +1,30 @@
+# make test    set everything up in .venv (once), then ruff, mypy and the tests
+# make lint    ruff and mypy alone
+# make clean   forget the set-up
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+
+.PHONY: test lint setup clean
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+setup: $(STAMP)
+
+# The stamp is newer than what it was made from, so a second run installs nothing.
+$(STAMP): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV): a few minutes the first time."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) build *.egg-info

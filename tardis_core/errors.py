@@ -1,0 +1,16 @@
+"""Errors that are the user's to mend: one sentence with the rule, the value and the choices."""
+
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """Something in the input is wrong; a command prints it as one line and exits with 2."""
+
+
+class Diverged(RuntimeError):
+    """A training run produced a number that is not finite and cannot go on."""
+
+
+def choices(names: Iterable[str]) -> str:
+    """The valid choices, as they stand at the end of a message."""
+    return ", ".join(sorted(names))
