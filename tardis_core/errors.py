@@ -14,3 +14,9 @@ class Diverged(RuntimeError):
 def choices(names: Iterable[str]) -> str:
     """The valid choices, as they stand at the end of a message."""
     return ", ".join(sorted(names))
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise `UserError(message)` unless the condition holds."""
+    if not condition:
+        raise UserError(message)

@@ -1,0 +1,49 @@
+"""From a resolved configuration to the parts of a run: its data, its task and its network."""
+
+from typing import Any
+
+import torch
+
+from tardis_core.config import NO_ESTIMATOR, Config
+from tardis_core.estimators.base import ESTIMATORS
+from tardis_core.models.base import MODELS
+from tardis_core.models.heads import MemoryHead, OutputHead
+from tardis_core.models.network import Encoder, Network
+from tardis_core.tasks.base import TASKS, Signature, Task
+
+
+def load_data(config: Config, directory: str | None = None, source: str = "auto") -> Any:
+    """The data of the task as NumPy arrays: loaded once, shared by any number of runs."""
+    return TASKS.get(config.task).load(config.task_settings, directory, source)
+
+
+def build_task(config: Config, data: Any) -> Task:
+    """The task on its data."""
+    task = TASKS.get(config.task)
+    return task(config.task_settings, data, config.training.batch, config.seed)
+
+
+def build_network(config: Config, signature: Signature) -> Network:
+    """The network with its initial weights, which depend on the configuration and its seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        return _build(config, signature)
+
+
+def _build(config: Config, signature: Signature) -> Network:
+    settings = config.model_settings
+    encoder = Encoder(signature.inputs, signature.symbols, settings.embedding)
+    estimator = None
+    if config.estimator != NO_ESTIMATOR:
+        kind = ESTIMATORS.get(config.estimator)
+        estimator = kind(config.estimator_settings, encoder.width, settings.hidden)
+    model_class: Any = MODELS.get(config.model)
+    model = model_class(encoder.width, settings, config.memory_settings, estimator)
+    width = settings.head or settings.hidden
+    head = OutputHead(
+        settings.hidden, model.read_width, width, signature.outputs, settings.dropout
+    )
+    memory_head = None
+    if estimator is not None and estimator.memory_head:
+        memory_head = MemoryHead(model.read_width, encoder.width, signature.outputs)
+    return Network(encoder, model, head, memory_head, settings.dropout)

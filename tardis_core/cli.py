@@ -1,0 +1,47 @@
+"""What all commands share: one-line errors with exit code 2, and `--set`."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from tardis_core.errors import Diverged, UserError
+
+EXIT_USER_ERROR = 2
+EXIT_DIVERGED = 3
+EXIT_INTERRUPTED = 130
+
+
+class Parser(argparse.ArgumentParser):
+    """Argument parser whose errors are one line, like all others."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; see --help")
+
+
+def setting(text: str) -> tuple[str, str]:
+    """Read the KEY=VALUE of --set."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise UserError(f"--set takes section.key=value, not {text!r}; for example memory.cells=32")
+    return key.strip(), value.strip()
+
+
+def command(main: Callable[[Sequence[str] | None], int]) -> Callable[[Sequence[str] | None], int]:
+    """Turn the errors that a user can mend into one line and an exit code."""
+
+    def wrapped(arguments: Sequence[str] | None = None) -> int:
+        try:
+            return main(arguments)
+        except UserError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return EXIT_USER_ERROR
+        except Diverged as error:
+            print(f"diverged: {error}", file=sys.stderr)
+            return EXIT_DIVERGED
+
+    return wrapped

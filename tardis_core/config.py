@@ -1,0 +1,201 @@
+"""What a run is: a task, a model, an estimator, and every setting of each.
+
+Settings live in sections (`task`, `model`, `memory`, `estimator`, `training`), each a frozen
+dataclass beside the code that uses it. A setting is named `section.key`. Values come, the later
+the stronger, from the dataclass, the task's preset for the scale, the task's recipe for the model
+and the estimator, and the user.
+"""
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tardis_core.errors import UserError, choices
+from tardis_core.estimators.base import ESTIMATORS
+from tardis_core.models.base import MODELS, ModelConfig
+from tardis_core.tasks.base import SCALES, TASKS
+from tardis_core.training.schedule import TrainingConfig
+
+NO_ESTIMATOR = "none"  # of a model that makes no discrete choice
+
+
+@dataclass(frozen=True)
+class Config:
+    """A resolved run: everything needed to make it again, but for the data."""
+
+    task: str
+    model: str
+    estimator: str
+    scale: str
+    seed: int
+    task_settings: Any
+    model_settings: ModelConfig
+    memory_settings: Any | None
+    estimator_settings: Any | None
+    training: TrainingConfig
+
+    def sections(self) -> dict[str, Any]:
+        """The sections that this run has, by the names that settings are called by."""
+        every = {
+            "task": self.task_settings,
+            "model": self.model_settings,
+            "memory": self.memory_settings,
+            "estimator": self.estimator_settings,
+            "training": self.training,
+        }
+        return {name: section for name, section in every.items() if section is not None}
+
+    def settings(self) -> dict[str, Any]:
+        """All settings as {"section.key": value}."""
+        return {
+            f"{section}.{field.name}": getattr(values, field.name)
+            for section, values in self.sections().items()
+            for field in dataclasses.fields(values)
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON and checkpoints; `config_from_dict` reads it."""
+        names = {name: getattr(self, name) for name in ("task", "model", "estimator")}
+        return {**names, "scale": self.scale, "seed": self.seed, "settings": self.settings()}
+
+
+def make_config(
+    task: str,
+    model: str = "tardis",
+    estimator: str | None = None,
+    scale: str = "small",
+    seed: int = 0,
+    overrides: Mapping[str, Any] | None = None,
+) -> Config:
+    """Resolve a run from names and the settings that differ from the defaults.
+
+    Values of `overrides` may be text, as on a command line; they are read by the type of the field.
+    """
+    if scale not in SCALES:
+        raise UserError(f"unknown scale {scale!r}; choose one of: {', '.join(SCALES)}")
+    estimator = _estimator_for(model, estimator)
+    task_class, sections = TASKS.get(task), _section_classes(task, model, estimator)
+    defaults = dict(task_class.presets[scale])
+    for part in (model, estimator):
+        defaults |= task_class.recipes.get(part, {})
+    # A preset speaks of TARDIS's memory too; a model without one leaves that out.
+    known = {key: value for key, value in defaults.items() if key.split(".")[0] in sections}
+    return _build(task, model, estimator, scale, seed, sections, known | dict(overrides or {}))
+
+
+def config_from_dict(values: Mapping[str, Any]) -> Config:
+    """The inverse of `Config.to_dict`."""
+    task, model, estimator = values["task"], values["model"], values["estimator"]
+    sections = _section_classes(task, model, estimator)
+    return _build(
+        task, model, estimator, values["scale"], values["seed"], sections, values["settings"]
+    )
+
+
+def _estimator_for(model: str, estimator: str | None) -> str:
+    if MODELS.get(model).discrete:
+        return estimator or "gumbel"
+    if estimator not in (None, NO_ESTIMATOR):
+        discrete = choices(name for name in MODELS.names() if MODELS.get(name).discrete)
+        raise UserError(
+            f"model {model!r} makes no discrete choice, so estimator {estimator!r} does not apply; "
+            f"leave it out, or choose a model that does: {discrete}"
+        )
+    return NO_ESTIMATOR
+
+
+def _section_classes(task: str, model: str, estimator: str) -> dict[str, type]:
+    model_class = MODELS.get(model)
+    sections = {
+        "task": TASKS.get(task).Config,
+        "model": model_class.Config,
+        "memory": model_class.Memory,
+        "estimator": None if estimator == NO_ESTIMATOR else ESTIMATORS.get(estimator).Config,
+        "training": TrainingConfig,
+    }
+    return {name: section for name, section in sections.items() if section is not None}
+
+
+def _build(
+    task: str,
+    model: str,
+    estimator: str,
+    scale: str,
+    seed: int,
+    sections: Mapping[str, type],
+    settings: Mapping[str, Any],
+) -> Config:
+    values: dict[str, dict[str, Any]] = {name: {} for name in sections}
+    for key, value in settings.items():
+        kind = _field_type(key, sections)
+        section, _, field = key.partition(".")
+        values[section][field] = convert(key, value, kind)
+    made = {name: cls(**values[name]) for name, cls in sections.items()}
+    return Config(
+        task=task,
+        model=model,
+        estimator=estimator,
+        scale=scale,
+        seed=seed,
+        task_settings=made["task"],
+        model_settings=made["model"],
+        memory_settings=made.get("memory"),
+        estimator_settings=made.get("estimator"),
+        training=made["training"],
+    )
+
+
+def _field_type(key: str, sections: Mapping[str, type]) -> Any:
+    """The type of a setting; a wrong name is answered with the right ones."""
+    section, _, field = key.partition(".")
+    if section not in sections:
+        raise UserError(
+            f"unknown setting {key!r}: settings are section.key=value with a section of this run: "
+            f"{', '.join(sections)}"
+        )
+    hints = typing.get_type_hints(sections[section])
+    names = [each.name for each in dataclasses.fields(sections[section])]
+    if field not in names:
+        close = difflib.get_close_matches(field, names, n=1)
+        hint = f" (did you mean {section}.{close[0]}?)" if close else ""
+        valid = choices(f"{section}.{name}" for name in names) or "none"
+        raise UserError(f"unknown setting {key!r}{hint}; {section} has: {valid}")
+    return hints[field]
+
+
+TRUTH = {"true": True, "yes": True, "on": True, "1": True}
+FALSEHOOD = {"false": False, "no": False, "off": False, "0": False}
+
+
+def convert(key: str, value: Any, kind: Any) -> Any:
+    """`value` as the type of the setting, or an error with the rule, the value and the choices."""
+    if typing.get_origin(kind) is Literal:
+        options = typing.get_args(kind)
+        if value in options:
+            return value
+        raise UserError(f"{key} must be one of {', '.join(map(str, options))}, not {value!r}")
+    if isinstance(kind, types.UnionType):
+        raise TypeError(f"{key}: a setting has one type, not {kind}")
+    if kind is bool:
+        switch = {**TRUTH, **FALSEHOOD}.get(str(value).lower())
+        if switch is None:
+            raise UserError(f"{key} must be true or false, not {value!r}")
+        return switch
+    return _number(key, value, kind)
+
+
+def _number(key: str, value: Any, kind: type) -> Any:
+    rule = {int: "a whole number", float: "a number", str: "text"}[kind]
+    try:
+        made = kind(value)
+        exact = not isinstance(value, bool) and (kind is not int or float(value) == made)
+        finite = kind is str or abs(made) < float("inf")  # false for nan, too
+    except (TypeError, ValueError):
+        exact = finite = False
+    if not (exact and finite):
+        raise UserError(f"{key} must be {rule}, not {value!r}")
+    return made

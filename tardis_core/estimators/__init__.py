@@ -1,0 +1,1 @@
+"""How a gradient passes a discrete read: each estimator is a file."""

@@ -1,0 +1,56 @@
+"""What every gradient estimator is.
+
+All estimators read the same cell given the same noise: argmax(pi + Gumbel noise) is a sample of
+softmax(pi), and argmax(pi) without noise is the read at evaluation. They differ in the gradient.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tardis_core.registry import Registry
+
+
+class Episode(NamedTuple):
+    """What an estimator may learn from after a sequence; everything but `pi_TBK` is detached."""
+
+    pi_TBK: Tensor  # read logits
+    read_TB: Tensor  # the cells that were read
+    x_TBD: Tensor  # the inputs, for baselines
+    reward_TB: Tensor  # log-likelihood of the target by the model, zero where there is none
+    memory_reward_TB: Tensor | None  # the same by the memory-only head
+    mask_TB: Tensor  # 1 where the step exists
+    progress: float  # share of the training that is done
+
+
+class Estimator(nn.Module, ABC):
+    """The interface; an estimator is made by `Estimator(config, inputs, hidden)`."""
+
+    Config: ClassVar[type]
+    memory_head: bool = False  # whether the memory-only head is needed
+
+    def __init__(self, config: Any, inputs: int, hidden: int) -> None:
+        super().__init__()
+        self.config = config
+
+    def addressing_view(self, tensor: Tensor) -> Tensor:
+        """An input of the addressing MLP, as far as gradients may flow back through it."""
+        return tensor
+
+    @abstractmethod
+    def read_weights(self, pi_BK: Tensor, noise_BK: Tensor | None, h_BH: Tensor) -> Tensor:
+        """The read weights w_BK: exactly one-hot forward, whatever their gradient."""
+
+    def loss(self, episode: Episode) -> tuple[Tensor | None, dict[str, Tensor]]:
+        """What is added to the loss of the task, and figures worth watching."""
+        return None, {}
+
+
+ESTIMATORS: Registry[type[Estimator]] = Registry("estimator", "tardis_core.estimators")
+
+
+def one_hot_argmax(scores_BK: Tensor) -> Tensor:
+    """One-hot of the greatest score, in the type of the scores."""
+    return F.one_hot(scores_BK.argmax(-1), scores_BK.shape[-1]).to(scores_BK.dtype)

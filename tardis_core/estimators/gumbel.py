@@ -1,0 +1,42 @@
+"""Gumbel-softmax with the straight-through estimator and a learned inverse temperature."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tardis_core.estimators.base import ESTIMATORS, Estimator, one_hot_argmax
+
+
+@dataclass(frozen=True)
+class GumbelConfig:
+    """It has no settings: the temperature is learned."""
+
+
+@ESTIMATORS.register("gumbel")
+class Gumbel(Estimator):
+    """Forward the one-hot of the argmax, backward the gradient of
+
+    softmax((pi + Gumbel noise) tau(h)),    tau(h) = softplus(w . h + b) + 1.
+    """
+
+    Config = GumbelConfig
+
+    def __init__(self, config: GumbelConfig, inputs: int, hidden: int) -> None:
+        super().__init__(config, inputs, hidden)
+        self.w_tau = nn.Linear(hidden, 1)
+
+    def inverse_temperature(self, h_BH: Tensor) -> Tensor:
+        """tau(h)_B1, above 1."""
+        # DEVIATION(eq tau): of h_{t-1}, as for the read logits.
+        return F.softplus(self.w_tau(h_BH)) + 1
+
+    def read_weights(self, pi_BK: Tensor, noise_BK: Tensor | None, h_BH: Tensor) -> Tensor:
+        scores_BK = pi_BK if noise_BK is None else pi_BK + noise_BK
+        # tau is positive: it moves no argmax, so the forward read does not need it.
+        hard_BK = one_hot_argmax(scores_BK)
+        if noise_BK is None:
+            return hard_BK
+        soft_BK = torch.softmax(scores_BK * self.inverse_temperature(h_BH), dim=-1)
+        return hard_BK + (soft_BK - soft_BK.detach())  # the bracket is exactly zero

@@ -1,0 +1,125 @@
+"""REINFORCE: sample the cell, and make what was followed by a high likelihood more likely."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from tardis_core.errors import require
+from tardis_core.estimators.base import ESTIMATORS, Episode, Estimator, one_hot_argmax
+
+STATISTICS_RATE = 0.01  # of the running mean and variance
+
+
+@dataclass(frozen=True)
+class ReinforceConfig:
+    """The knobs of Eq. (var_reduced_reinf_disc) and of the auxiliary cost."""
+
+    auxiliary: bool = True  # the reward comes from the memory-only head (the paper's R')
+    auxiliary_share: float = 1.0  # of that reward; the rest is the model's own log-likelihood
+    gamma: float = 0.95  # discount of future rewards
+    baseline: Literal["batch", "running", "input", "none"] = "batch"
+    normalise_variance: bool = True  # divide by max(1, running deviation), Mnih & Gregor 2014
+    weight: float = 0.1  # of the policy loss beside the loss of the task
+    entropy: float = 0.1  # bonus for undecided reads, falling to zero ...
+    entropy_until: float = 0.7  # ... at this share of the training
+
+    def __post_init__(self) -> None:
+        for name in ("auxiliary_share", "gamma"):
+            value = getattr(self, name)
+            require(0 <= value <= 1, f"estimator.{name} must be in [0, 1], not {value}")
+        until = self.entropy_until
+        require(0 < until <= 1, f"estimator.entropy_until must be in (0, 1], not {until}")
+        for name in ("weight", "entropy"):
+            value = getattr(self, name)
+            require(value >= 0, f"estimator.{name} must not be negative: {value}")
+
+
+def discounted_returns(reward_TB: Tensor, gamma: float) -> Tensor:
+    """sum over j >= t of gamma^(j - t) reward_j, for each t."""
+    total_B = torch.zeros_like(reward_TB[0])
+    returns = []
+    for reward_B in reversed(reward_TB.unbind()):
+        total_B = reward_B + gamma * total_B
+        returns.append(total_B)
+    return torch.stack(returns[::-1])
+
+
+def mean_of_the_others(reward_TB: Tensor, mask_TB: Tensor) -> Tensor:
+    """At each step the mean reward of the other sequences: independent of one's own choice, so unbiased."""
+    total_T1 = (reward_TB * mask_TB).sum(1, keepdim=True)
+    others_TB = (mask_TB.sum(1, keepdim=True) - mask_TB).clamp_min(1)
+    return (total_T1 - reward_TB * mask_TB) / others_TB
+
+
+@ESTIMATORS.register("reinforce")
+class Reinforce(Estimator):
+    """The gradient of the expected discounted return, for the addressing parameters alone."""
+
+    Config = ReinforceConfig
+    reward_mean: Tensor
+    return_variance: Tensor
+
+    def __init__(self, config: ReinforceConfig, inputs: int, hidden: int) -> None:
+        super().__init__(config, inputs, hidden)
+        self.memory_head = config.auxiliary
+        self.register_buffer("reward_mean", torch.zeros(()))
+        self.register_buffer("return_variance", torch.ones(()))
+        self.input_baseline = nn.Linear(inputs, 1) if config.baseline == "input" else None
+
+    def addressing_view(self, tensor: Tensor) -> Tensor:
+        """Detached: the policy gradient ends at the addressing parameters."""
+        return tensor.detach()
+
+    def read_weights(self, pi_BK: Tensor, noise_BK: Tensor | None, h_BH: Tensor) -> Tensor:
+        return one_hot_argmax(pi_BK.detach() if noise_BK is None else pi_BK.detach() + noise_BK)
+
+    def loss(self, episode: Episode) -> tuple[Tensor, dict[str, Tensor]]:
+        """Eq. (var_reduced_reinf_disc), negated, an entropy bonus, and the baseline's own loss."""
+        mask_TB, steps = episode.mask_TB, episode.mask_TB.sum()
+        reward_TB = self._reward(episode)
+        baseline_TB = self._baseline(reward_TB, episode)
+        centred_TB = (reward_TB - baseline_TB.detach()) * mask_TB
+        advantage_TB = self._normalise(discounted_returns(centred_TB, self.config.gamma), mask_TB)
+
+        log_p_TBK = torch.log_softmax(episode.pi_TBK, dim=-1)
+        chosen_TB = log_p_TBK.gather(-1, episode.read_TB.unsqueeze(-1)).squeeze(-1)
+        entropy = -((log_p_TBK.exp() * log_p_TBK).sum(-1) * mask_TB).sum() / steps
+
+        policy = -(advantage_TB * chosen_TB * mask_TB).sum() / steps
+        bonus = self.config.entropy * max(0.0, 1 - episode.progress / self.config.entropy_until)
+        loss = self.config.weight * (policy - bonus * entropy)
+        if self.input_baseline is not None:
+            loss = loss + ((reward_TB - baseline_TB).square() * mask_TB).sum() / steps
+        figures = {"reward": (reward_TB * mask_TB).sum() / steps, "read_entropy": entropy.detach()}
+        return loss, figures
+
+    def _reward(self, episode: Episode) -> Tensor:
+        """R, R' of Eq. (auxilary_cost_reinforce), or a mix."""
+        if not self.config.auxiliary or episode.memory_reward_TB is None:
+            return episode.reward_TB
+        share = self.config.auxiliary_share
+        return share * episode.memory_reward_TB + (1 - share) * episode.reward_TB
+
+    def _baseline(self, reward_TB: Tensor, episode: Episode) -> Tensor:
+        """b_j, which must not depend on the choices of the sequence it is taken from."""
+        if self.input_baseline is not None:
+            return self.input_baseline(episode.x_TBD).squeeze(-1)
+        if self.config.baseline == "batch":
+            return mean_of_the_others(reward_TB, episode.mask_TB)
+        if self.config.baseline == "running":
+            baseline = self.reward_mean.clone()
+            mean = (reward_TB * episode.mask_TB).sum() / episode.mask_TB.sum()
+            self.reward_mean.lerp_(mean, STATISTICS_RATE)
+            return baseline.expand_as(reward_TB)
+        return torch.zeros_like(reward_TB)
+
+    def _normalise(self, return_TB: Tensor, mask_TB: Tensor) -> Tensor:
+        """Variance normalisation: small signals are left small, great ones are scaled down."""
+        if not self.config.normalise_variance:
+            return return_TB
+        deviation = self.return_variance.sqrt().clamp_min(1)  # of the past: no bias from this batch
+        variance = (return_TB.square() * mask_TB).sum() / mask_TB.sum()
+        self.return_variance.lerp_(variance, STATISTICS_RATE)
+        return return_TB / deviation

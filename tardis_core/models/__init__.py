@@ -1,0 +1,1 @@
+"""The sequence models: TARDIS in the parts the paper describes, and its baselines."""

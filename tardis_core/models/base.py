@@ -1,0 +1,125 @@
+"""What every sequence model is: inputs and a state go in, hidden states and a state come out.
+
+Nothing of a sequence is kept on the module. A state is a named tuple of tensors whose first axis is
+the batch; named tuples may be nested.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from tardis_core.errors import require
+from tardis_core.registry import Registry
+
+State = Any  # a (nested) named tuple of tensors
+
+
+class Reads(NamedTuple):
+    """The discrete choices of a sequence."""
+
+    pi_TBK: Tensor  # read logits, the last-read penalty included
+    read_TB: Tensor  # the cell that was read, int64
+    written_TB: Tensor  # the cell that was written, int64
+
+
+class Hidden(NamedTuple):
+    """What a sequence model makes of a sequence."""
+
+    h_TBH: Tensor
+    r_TBQ: Tensor | None = None  # what was read, for models with a memory
+    reads: Reads | None = None  # how it was chosen, for models that choose
+    reset_TB2: Tensor | None = None  # (alpha, beta), for models with RESET gates
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What all sequence models share."""
+
+    hidden: int = 128  # H, the size of the hidden state
+    embedding: int = 0  # width of learned input vectors for symbols; 0 feeds one-hot vectors
+    head: int = 0  # width of the hidden layer g of the output head; 0 takes `hidden`
+    layer_norm: bool = False
+    recurrent_dropout: float = 0.0
+    dropout: float = 0.0  # on the input vectors and on the hidden layer of the output head
+    forget_bias: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(self.hidden >= 1, f"model.hidden must be at least 1, not {self.hidden}")
+        require(self.embedding >= 0, f"model.embedding must not be negative: {self.embedding}")
+        require(self.head >= 0, f"model.head must not be negative: {self.head}")
+        for name in ("recurrent_dropout", "dropout"):
+            rate = getattr(self, name)
+            require(0 <= rate < 1, f"model.{name} must be at least 0 and below 1, not {rate}")
+
+
+class SequenceModel(nn.Module, ABC):
+    """The interface; a model is made by `Model(inputs, model_config, memory_config, estimator)`."""
+
+    Config: ClassVar[type[ModelConfig]] = ModelConfig
+    Memory: ClassVar[type | None] = None  # the class of the `memory` section, if there is one
+    discrete: ClassVar[bool] = False  # whether it needs an estimator
+
+    read_width: int = 0
+
+    @abstractmethod
+    def initial_state(self, batch: int, like: Tensor) -> State:
+        """The state before the first step, on the device and in the type of `like`."""
+
+    @abstractmethod
+    def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> Any:
+        """All the noise that training on this sequence needs, drawn at once."""
+
+    @abstractmethod
+    def forward(
+        self,
+        x_TBD: Tensor,
+        state: State | None = None,
+        mask_TB: Tensor | None = None,
+        noise: Any = None,
+    ) -> tuple[Hidden, State]:
+        """Run a sequence; where the mask is False the state stays as it is.
+
+        Without noise the model is deterministic, as at evaluation.
+        """
+
+
+MODELS: Registry[type[SequenceModel]] = Registry("model", "tardis_core.models")
+
+
+def map_state(function: Callable[..., Tensor], *states: State) -> State:
+    """Apply a function to the tensors of one or more states of the same structure."""
+    first = states[0]
+    if isinstance(first, Tensor):
+        return function(*states)
+    return type(first)(*(map_state(function, *parts) for parts in zip(*states, strict=True)))
+
+
+def flatten_state(state: State) -> list[Tensor]:
+    """The tensors of a state, in order."""
+    if isinstance(state, Tensor):
+        return [state]
+    return [tensor for part in state for tensor in flatten_state(part)]
+
+
+def keep_where_masked(mask_B: Tensor, new: State, old: State) -> State:
+    """The new state where the mask is True, the old one elsewhere."""
+
+    def select(after: Tensor, before: Tensor) -> Tensor:
+        return torch.where(mask_B.view(-1, *[1] * (after.dim() - 1)), after, before)
+
+    return map_state(select, new, old)
+
+
+def dropout_mask(
+    shape: tuple[int, ...], rate: float, like: Tensor, generator: torch.Generator
+) -> Tensor | None:
+    """A mask of zeros and 1 / (1 - rate), or None where nothing is dropped."""
+    if rate == 0:
+        return None
+    return torch.empty(shape, dtype=like.dtype, device=like.device).bernoulli_(
+        1 - rate, generator=generator
+    ) / (1 - rate)

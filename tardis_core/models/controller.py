@@ -1,0 +1,137 @@
+"""The LSTM controller with its RESET gates; with no memory to read it is the LSTM baseline.
+
+Letters: B batch, D input, H hidden, Q width of what is read. Gates stand in the order f, i, o, g.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+RESET_TEMPERATURE = 0.3
+RESET_GATES = 2  # alpha, beta
+
+
+class ControllerState(NamedTuple):
+    """The hidden state and the cell of the LSTM."""
+
+    h_BH: Tensor
+    c_BH: Tensor
+
+
+def gumbel_sigmoid(logit: Tensor, noise: Tensor | None) -> Tensor:
+    """Eq. (reset_alpha): sigmoid((logit + logistic noise) / 0.3); at evaluation there is no noise."""
+    noisy = logit if noise is None else logit + noise
+    return torch.sigmoid(noisy / RESET_TEMPERATURE)
+
+
+class Controller(nn.Module):
+    """Eqs. (lstm_gates_tardis), (reset_alpha) and (lstm_cell_gate).
+
+        f, i, o     = sigm(W_h h + W_x x + W_r r)
+        alpha, beta = gumbel-sigmoid(w_h . h + w_x . x + w_r . r)
+        g           = tanh(beta W_h h + W_x x + alpha W_r r)
+        c           = f c + i g
+        h           = o tanh(c)
+
+    One matrix a source (h, x, r) holds the rows of all gates and, last, of alpha and beta.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int,
+        read_width: int = 0,
+        *,
+        reset_gates: bool = False,
+        layer_norm: bool = False,
+        forget_bias: float = 1.0,
+        reset_bias: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.hidden = hidden
+        self.reset_gates = reset_gates
+        rows = 4 * hidden + (RESET_GATES if reset_gates else 0)
+        self.W_h = nn.Linear(hidden, rows, bias=False)
+        self.W_x = nn.Linear(inputs, rows, bias=False)
+        self.W_r = nn.Linear(read_width, rows, bias=False) if read_width else None
+        self.b = nn.Parameter(torch.zeros(rows))
+        self.gain = nn.Parameter(torch.ones(4, hidden)) if layer_norm else None
+        self._initialise(forget_bias, reset_bias)
+
+    @torch.no_grad()
+    def _initialise(self, forget_bias: float, reset_bias: float) -> None:
+        H = self.hidden
+        for gate in range(4):
+            nn.init.orthogonal_(self.W_h.weight[gate * H : (gate + 1) * H])
+        self.b[:H] = forget_bias
+        self.b[4 * H :] = reset_bias
+
+    def project_inputs(self, x_TBD: Tensor) -> Tensor:
+        """W_x x + b of a whole sequence: what does not depend on the step before.
+
+        With layer normalisation the bias of the gates comes after it (see `_normalise`).
+        """
+        b_G = self.b
+        if self.gain is not None:
+            b_G = torch.cat([torch.zeros_like(b_G[: 4 * self.hidden]), b_G[4 * self.hidden :]])
+        return F.linear(x_TBD, self.W_x.weight, b_G)
+
+    def forward(
+        self,
+        zx_BG: Tensor,
+        r_BQ: Tensor | None,
+        state: ControllerState,
+        reset_noise_B2: Tensor | None = None,
+        dropout_BH: Tensor | None = None,
+    ) -> tuple[ControllerState, Tensor | None]:
+        """One step.
+
+        Args:
+            zx_BG: this step of `project_inputs`.
+            r_BQ: what was read, or None for the LSTM baseline.
+            reset_noise_B2: logistic noise of alpha and beta.
+            dropout_BH: scaled mask of recurrent dropout on the candidate (Semeniuta et al. 2016).
+
+        Returns:
+            the new state, and (alpha, beta)_B2 where there are RESET gates
+        """
+        zh_BG = self.W_h(state.h_BH)
+        zr_BG = self.W_r(r_BQ) if self.W_r is not None else None
+        z_BG, reset_B2 = self._combine(zh_BG, zx_BG, zr_BG, reset_noise_B2)
+        f, i, o, g = self._normalise(z_BG).chunk(4, dim=1)
+        g = torch.tanh(g)
+        if dropout_BH is not None:
+            g = g * dropout_BH
+        c_BH = torch.sigmoid(f) * state.c_BH + torch.sigmoid(i) * g
+        h_BH = torch.sigmoid(o) * torch.tanh(c_BH)
+        return ControllerState(h_BH, c_BH), reset_B2
+
+    def _combine(
+        self, zh_BG: Tensor, zx_BG: Tensor, zr_BG: Tensor | None, noise_B2: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The pre-activations of f, i, o and g, and the RESET gates inside the last."""
+        if not self.reset_gates or zr_BG is None:
+            return (zh_BG + zx_BG if zr_BG is None else zh_BG + zx_BG + zr_BG), None
+        H = self.hidden
+        blocks = [3 * H, H, RESET_GATES]
+        h_gates, h_candidate, h_reset = zh_BG.split(blocks, dim=1)
+        x_gates, x_candidate, x_reset = zx_BG.split(blocks, dim=1)
+        r_gates, r_candidate, r_reset = zr_BG.split(blocks, dim=1)
+        reset_B2 = gumbel_sigmoid(h_reset + x_reset + r_reset, noise_B2)
+        alpha_B1, beta_B1 = reset_B2.split(1, dim=1)
+        gates_B3H = h_gates + x_gates + r_gates
+        candidate_BH = beta_B1 * h_candidate + x_candidate + alpha_B1 * r_candidate
+        return torch.cat([gates_B3H, candidate_BH], dim=1), reset_B2
+
+    def _normalise(self, z_BG: Tensor) -> Tensor:
+        """Layer normalisation of each gate's pre-activation (Ba et al. 2016), where it is on.
+
+        The bias is added after it: before, centring would take a part of it away.
+        """
+        if self.gain is None:
+            return z_BG
+        z_B4H = z_BG.unflatten(1, (4, self.hidden))
+        b_4H = self.b[: 4 * self.hidden].unflatten(0, (4, self.hidden))
+        return (F.layer_norm(z_B4H, (self.hidden,)) * self.gain + b_4H).flatten(1)

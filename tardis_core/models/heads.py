@@ -1,0 +1,47 @@
+"""From states to predictions: the output head of the model, and the head that sees the memory alone."""
+
+import torch
+from torch import Tensor, nn
+
+from tardis_core.models.base import dropout_mask
+
+
+class OutputHead(nn.Module):
+    """Eq. (prediction): W_o g(h, r), where g is one hidden layer; the softmax is the loss's."""
+
+    def __init__(
+        self, hidden: int, read_width: int, width: int, outputs: int, dropout: float
+    ) -> None:
+        super().__init__()
+        self.g_h = nn.Linear(hidden, width)
+        self.g_r = nn.Linear(read_width, width, bias=False) if read_width else None
+        self.W_o = nn.Linear(width, outputs)
+        self.dropout = dropout
+
+    def forward(
+        self, h_TBH: Tensor, r_TBQ: Tensor | None, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Logits_TBO; a generator switches dropout on."""
+        g_TBG = self.g_h(h_TBH)
+        if self.g_r is not None:
+            g_TBG = g_TBG + self.g_r(r_TBQ)
+        g_TBG = torch.relu(g_TBG)
+        if generator is not None and self.dropout:
+            g_TBG = g_TBG * dropout_mask(tuple(g_TBG.shape), self.dropout, g_TBG, generator)
+        return self.W_o(g_TBG)
+
+
+class MemoryHead(nn.Module):
+    """Eq. (auxilary_cost_reinforce): W_r r + W_x x, the prediction from what was read alone.
+
+    It trains its own parameters only: r and x come in detached.
+    """
+
+    def __init__(self, read_width: int, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.W_r = nn.Linear(read_width, outputs)
+        self.W_x = nn.Linear(inputs, outputs, bias=False)
+
+    def forward(self, r_TBQ: Tensor, x_TBD: Tensor) -> Tensor:
+        """Logits_TBO"""
+        return self.W_r(r_TBQ.detach()) + self.W_x(x_TBD.detach())

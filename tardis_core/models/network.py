@@ -1,0 +1,82 @@
+"""A whole network: inputs are encoded, a sequence model runs over them, heads predict."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from tardis_core.models.base import Hidden, SequenceModel, State, dropout_mask
+from tardis_core.models.heads import MemoryHead, OutputHead
+
+
+class Prediction(NamedTuple):
+    """What the network says of a sequence."""
+
+    logits_TBO: Tensor
+    memory_logits_TBO: Tensor | None  # by the memory-only head, where there is one
+    hidden: Hidden
+    x_TBD: Tensor  # the encoded inputs
+
+
+class Encoder(nn.Module):
+    """Symbols become one-hot or learned vectors; vectors pass as they are."""
+
+    def __init__(self, inputs: int, symbols: bool, embedding: int) -> None:
+        super().__init__()
+        self.inputs, self.symbols = inputs, symbols
+        self.embedding = nn.Embedding(inputs, embedding) if symbols and embedding else None
+        self.width = embedding if self.embedding is not None else inputs
+
+    def forward(self, inputs: Tensor, dtype: torch.dtype) -> Tensor:
+        """x_TBD"""
+        if self.embedding is not None:
+            return self.embedding(inputs)
+        return F.one_hot(inputs, self.inputs).to(dtype) if self.symbols else inputs.to(dtype)
+
+
+class Network(nn.Module):
+    """Encoder, sequence model, output head, and the memory-only head where an estimator needs it."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        model: SequenceModel,
+        head: OutputHead,
+        memory_head: MemoryHead | None,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.model = model
+        self.head = head
+        self.memory_head = memory_head
+        self.dropout = dropout
+
+    def forward(
+        self,
+        inputs: Tensor,
+        state: State | None = None,
+        mask_TB: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> tuple[Prediction, State]:
+        """Predict at every step.
+
+        Args:
+            inputs: symbols_TB or vectors_TBD.
+            state: what an earlier call returned, or None to start.
+            mask_TB: False where a sequence has no step.
+            generator: the source of all noise; without it the network is deterministic.
+        """
+        x_TBD = self.encoder(inputs, self.head.W_o.weight.dtype)
+        noise = None
+        if generator is not None:
+            if self.dropout:
+                x_TBD = x_TBD * dropout_mask(tuple(x_TBD.shape), self.dropout, x_TBD, generator)
+            noise = self.model.draw_noise(x_TBD, generator)
+        hidden, state = self.model(x_TBD, state, mask_TB, noise)
+        logits_TBO = self.head(hidden.h_TBH, hidden.r_TBQ, generator)
+        memory_logits_TBO = None
+        if self.memory_head is not None and hidden.r_TBQ is not None:
+            memory_logits_TBO = self.memory_head(hidden.r_TBQ, x_TBD)
+        return Prediction(logits_TBO, memory_logits_TBO, hidden, x_TBD), state

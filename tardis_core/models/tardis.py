@@ -1,0 +1,228 @@
+"""TARDIS: an LSTM controller whose memory holds its own past states (Algorithm 1 of the paper).
+
+Letters: B batch, T time, D input, H hidden, K cells, A address, C content, Q = A + C, P attention.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from tardis_core.errors import require
+from tardis_core.estimators.base import Estimator
+from tardis_core.models import memory as mem
+from tardis_core.models.addressing import Addressing
+from tardis_core.models.base import (
+    MODELS,
+    Hidden,
+    ModelConfig,
+    Reads,
+    SequenceModel,
+    dropout_mask,
+    keep_where_masked,
+)
+from tardis_core.models.controller import RESET_GATES, Controller, ControllerState
+
+
+@dataclass(frozen=True)
+class TardisConfig(ModelConfig):
+    """The controller."""
+
+    reset_gates: bool = True  # the paper's "+ R"
+    reset_bias: float = 1.0  # positive: the RESET gates start open
+
+
+@dataclass(frozen=True)
+class MemoryConfig:
+    """The external memory and the MLP that addresses it."""
+
+    cells: int = 16  # K
+    address: int = 4  # A
+    content: int = 32  # C, the width of a micro-state
+    attention: int = 0  # P, the width of the addressing MLP; 0 takes a quarter of `model.hidden`
+    address_density: float = 0.5  # the share of an address that is not zero
+    address_scale: float = 1.0  # standard deviation of those entries
+    gain: float = 1.0  # initial scale of W_m in the read logits, times the usual one
+
+    def __post_init__(self) -> None:
+        for name in ("cells", "address", "content"):
+            value = getattr(self, name)
+            require(value >= 1, f"memory.{name} must be at least 1, not {value}")
+        require(self.attention >= 0, f"memory.attention must not be negative: {self.attention}")
+        density = self.address_density
+        require(0 < density <= 1, f"memory.address_density must be in (0, 1], not {density}")
+        for name in ("address_scale", "gain"):
+            value = getattr(self, name)
+            require(value > 0, f"memory.{name} must be above 0, not {value}")
+
+
+class TardisState(NamedTuple):
+    """All that goes from one step to the next."""
+
+    controller: ControllerState
+    memory: mem.MemoryState
+
+
+class TardisNoise(NamedTuple):
+    """The noise of a whole sequence; the parts that are off are None."""
+
+    read_TBK: Tensor  # Gumbel, on the read logits
+    reset_TB2: Tensor | None  # logistic, on the logits of alpha and beta
+    dropout_TBH: Tensor | None  # recurrent dropout
+
+    def at(self, t: int) -> "TardisNoise":
+        """One step of it."""
+        return TardisNoise(*(part if part is None else part[t] for part in self))
+
+
+def gumbel(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:
+    """Standard Gumbel noise: -log of a unit exponential."""
+    exponential = torch.empty(shape, dtype=like.dtype, device=like.device).exponential_(
+        generator=generator
+    )
+    return -exponential.clamp_min(torch.finfo(like.dtype).tiny).log()
+
+
+@MODELS.register("tardis")
+class Tardis(SequenceModel):
+    """At every step: choose a cell, read it, update the controller, write its micro-state."""
+
+    Config = TardisConfig
+    Memory = MemoryConfig
+    discrete = True
+    address_KA: Tensor
+
+    def __init__(
+        self, inputs: int, model: TardisConfig, memory: MemoryConfig, estimator: Estimator
+    ) -> None:
+        super().__init__()
+        self.config, self.memory_config, self.estimator = model, memory, estimator
+        self.read_width = memory.address + memory.content
+        self.addressing = Addressing(
+            inputs=inputs,
+            hidden=model.hidden,
+            cells=memory.cells,
+            address=memory.address,
+            content=memory.content,
+            width=memory.attention or max(1, model.hidden // 4),
+            memory_gain=memory.gain,
+        )
+        self.controller = Controller(
+            inputs,
+            model.hidden,
+            self.read_width,
+            reset_gates=model.reset_gates,
+            layer_norm=model.layer_norm,
+            forget_bias=model.forget_bias,
+            reset_bias=model.reset_bias,
+        )
+        # The paper calls this one W_m too; it is not the W_m of the read logits.
+        self.W_m = nn.Linear(model.hidden, memory.content, bias=False)
+        addresses = mem.sparse_addresses(
+            memory.cells,
+            memory.address,
+            memory.address_density,
+            memory.address_scale,
+            torch.default_generator,
+        )
+        self.register_buffer("address_KA", addresses)  # saved with the model, never trained
+
+    def initial_state(self, batch: int, like: Tensor) -> TardisState:
+        zeros = like.new_zeros(batch, self.config.hidden)
+        size = self.memory_config
+        return TardisState(
+            ControllerState(zeros, zeros), mem.empty(batch, size.cells, size.content, like)
+        )
+
+    def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> TardisNoise:
+        T, B, _ = x_TBD.shape
+        reset_TB2 = None
+        if self.config.reset_gates:
+            pair = gumbel((2, T, B, RESET_GATES), x_TBD, generator)
+            reset_TB2 = pair[0] - pair[1]  # the difference of two Gumbels is logistic
+        return TardisNoise(
+            read_TBK=gumbel((T, B, self.memory_config.cells), x_TBD, generator),
+            reset_TB2=reset_TB2,
+            dropout_TBH=dropout_mask(
+                (T, B, self.config.hidden), self.config.recurrent_dropout, x_TBD, generator
+            ),
+        )
+
+    def forward(
+        self,
+        x_TBD: Tensor,
+        state: TardisState | None = None,
+        mask_TB: Tensor | None = None,
+        noise: TardisNoise | None = None,
+    ) -> tuple[Hidden, TardisState]:
+        state = state or self.initial_state(x_TBD.shape[1], x_TBD)
+        # What does not depend on the step before is computed for the whole sequence.
+        zx_gates_TBG = self.controller.project_inputs(x_TBD)
+        zx_read_TBP = self.addressing.W_x(self.estimator.addressing_view(x_TBD))
+        address_KP = self.addressing.project_addresses(self.address_KA)
+        steps = []
+        for t, (zx_gates_BG, zx_read_BP) in enumerate(
+            zip(zx_gates_TBG.unbind(), zx_read_TBP.unbind(), strict=True)
+        ):
+            new, made = self.step(
+                zx_gates_BG, zx_read_BP, address_KP, state, noise.at(t) if noise else None
+            )
+            state = new if mask_TB is None else keep_where_masked(mask_TB[t], new, state)
+            steps.append(made)
+        return _stack(steps), state
+
+    def step(
+        self,
+        zx_gates_BG: Tensor,
+        zx_read_BP: Tensor,
+        address_KP: Tensor,
+        state: TardisState,
+        noise: TardisNoise | None,
+    ) -> tuple[TardisState, Hidden]:
+        """One turn of the loop of Algorithm 1."""
+        h_BH, memory = state.controller.h_BH, state.memory
+        seen = self.estimator.addressing_view
+
+        pi_BK = self.addressing(
+            seen(h_BH),
+            zx_read_BP,
+            address_KP,
+            memory._replace(content_BKC=seen(memory.content_BKC)),
+        )
+        w_BK = self.estimator.read_weights(pi_BK, noise.read_TBK if noise else None, h_BH)
+        r_BQ = mem.read(w_BK, self.address_KA, memory.content_BKC)
+
+        controller, reset_B2 = self.controller(
+            zx_gates_BG,
+            r_BQ,
+            state.controller,
+            noise.reset_TB2 if noise else None,
+            noise.dropout_TBH if noise else None,
+        )
+
+        read_BK = w_BK.detach()  # usage, penalty and the place of the write carry no gradient
+        place_BK = mem.write_cell(read_BK, memory.steps_B)
+        microstate_BC = self.W_m(controller.h_BH)
+        memory = mem.MemoryState(
+            content_BKC=mem.write(memory.content_BKC, place_BK, microstate_BC),
+            reads_BK=memory.reads_BK + read_BK,
+            last_read_BK=read_BK,
+            steps_B=memory.steps_B + 1,
+        )
+        reads = Reads(pi_BK, read_BK, place_BK)
+        return TardisState(controller, memory), Hidden(controller.h_BH, r_BQ, reads, reset_B2)
+
+
+def _stack(steps: list[Hidden]) -> Hidden:
+    """The steps of a sequence as one, one-hot choices as indices."""
+    h, r, reads, reset = zip(*steps, strict=True)
+    pi, read, place = zip(*reads, strict=True)
+    return Hidden(
+        torch.stack(h),
+        torch.stack(r),
+        Reads(
+            torch.stack(pi), torch.stack(read).argmax(-1), torch.stack(place).long().argmax(-1)
+        ),
+        None if reset[0] is None else torch.stack(reset),
+    )

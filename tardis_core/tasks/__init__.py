@@ -1,0 +1,1 @@
+"""The tasks of the paper: each is a file with its batches, loss, metric and default settings."""

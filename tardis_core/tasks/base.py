@@ -1,0 +1,154 @@
+"""What every task is: batches by number, a loss, a metric, and settings for each scale.
+
+Batch number n is a function of the seed and of n alone, so the position in the data is one integer.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tardis_core.data.dataset import Provenance
+from tardis_core.models.network import Network
+from tardis_core.registry import Registry
+
+SCALES = ("smoke", "small", "paper")
+Split = Literal["valid", "test"]
+
+
+class Batch(NamedTuple):
+    """Sequences side by side, time first."""
+
+    inputs: Tensor  # symbols_TB (int64) or vectors_TBD
+    targets: Tensor  # classes_TB (int64) or bits_TBO
+    scored_TB: Tensor  # True where the target counts
+    mask_TB: Tensor | None = None  # False where a sequence has no step; None: all have
+    continues: bool = False  # the sequences go on where those of the batch before ended
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same on another device."""
+        return Batch(*(part.to(device) if isinstance(part, Tensor) else part for part in self))
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What goes into a network for the task and what comes out."""
+
+    inputs: int  # number of symbols, or width of the input vectors
+    symbols: bool  # whether inputs are symbols
+    outputs: int  # number of classes, or of bits
+    bits: bool  # whether outputs are independent bits
+
+    def log_likelihood(self, logits_TBO: Tensor, batch: Batch) -> Tensor:
+        """Nats a step of the target under the prediction; zero where nothing is scored.
+
+        Returns:
+            ll_TB
+        """
+        logits_TBO = logits_TBO.to(torch.promote_types(logits_TBO.dtype, torch.float32))
+        if self.bits:
+            ll_TB = -F.binary_cross_entropy_with_logits(
+                logits_TBO, batch.targets.to(logits_TBO.dtype), reduction="none"
+            ).sum(-1)
+        else:
+            ll_TB = -F.cross_entropy(
+                logits_TBO.flatten(0, 1), batch.targets.flatten(), reduction="none"
+            ).view_as(batch.targets)
+        return ll_TB * batch.scored_TB
+
+    def loss(self, ll_TB: Tensor, batch: Batch) -> Tensor:
+        """Nats a scored step, or a bit of it where outputs are bits."""
+        per_step = self.outputs if self.bits else 1
+        return -ll_TB.sum() / (batch.scored_TB.sum() * per_step)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """The figure a task is judged by, on validation for choices and on test for reports."""
+
+    name: str
+    unit: str
+    better: Literal["lower", "higher"]
+
+    def improves(self, value: float, best: float | None) -> bool:
+        """Whether `value` beats the best so far; a value that is not a number beats nothing."""
+        if math.isnan(value):
+            return False
+        return best is None or (value < best if self.better == "lower" else value > best)
+
+
+class Task(ABC):
+    """The interface; a task is made by `Task(config, data, batch_size, seed)`."""
+
+    Config: ClassVar[type]
+    metric: ClassVar[Metric]
+    # Settings by scale as {"section.key": value}, and on top of them those of an estimator or model.
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]]
+    recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+
+    signature: Signature
+
+    def __init__(self, config: Any, data: Any, batch_size: int, seed: int) -> None:
+        self.config, self.data, self.batch_size, self.seed = config, data, batch_size, seed
+
+    @classmethod
+    def load(cls, config: Any, directory: str | None, source: str) -> Any:
+        """The data of the task, as NumPy arrays; None where batches are made on the fly."""
+        return None
+
+    @classmethod
+    @abstractmethod
+    def provenance(cls, config: Any, data: Any) -> Provenance:
+        """What the results will have been measured on."""
+
+    @abstractmethod
+    def train_batch(self, number: int) -> Batch:
+        """Batch `number` of training, counted from 0 without end."""
+
+    @abstractmethod
+    def evaluate(self, network: Network, split: Split) -> dict[str, float]:
+        """The metric by its name, and whatever else is worth knowing."""
+
+    def rng(self, *key: int) -> np.random.Generator:
+        """A random generator of its own for this seed and key."""
+        return np.random.default_rng([self.seed, *key])
+
+
+class Score(NamedTuple):
+    """Sums over the scored steps of an evaluation."""
+
+    nats: float
+    memory_nats: float | None
+    steps: int
+    correct: int
+
+
+@torch.no_grad()
+def score(network: Network, signature: Signature, batches: Iterable[Batch]) -> Score:
+    """Run the network over batches as they come, with state carried where they say so."""
+    device = next(network.parameters()).device
+    state, nats, memory_nats, steps, correct = None, 0.0, 0.0, 0, 0
+    has_memory_head = network.memory_head is not None
+    for batch in batches:
+        batch = batch.to(device)
+        prediction, state = network(
+            batch.inputs, state if batch.continues else None, batch.mask_TB
+        )
+        nats -= float(signature.log_likelihood(prediction.logits_TBO, batch).sum())
+        if prediction.memory_logits_TBO is not None:
+            ll_TB = signature.log_likelihood(prediction.memory_logits_TBO, batch)
+            memory_nats -= float(ll_TB.sum())
+        steps += int(batch.scored_TB.sum())
+        if not signature.bits:
+            hits_TB = prediction.logits_TBO.argmax(-1) == batch.targets
+            correct += int((hits_TB & batch.scored_TB).sum())
+    return Score(nats, memory_nats if has_memory_head else None, steps, correct)
+
+
+TASKS: Registry[type[Task]] = Registry("task", "tardis_core.tasks")

@@ -1,0 +1,112 @@
+"""What copy and recall share: sequences of bits made on the fly, judged at the greatest length."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from tardis_core import __version__
+from tardis_core.data.dataset import Provenance
+from tardis_core.errors import require
+from tardis_core.models.network import Network
+from tardis_core.tasks.base import Batch, Metric, Score, Signature, Split, Task, score
+
+EVALUATION_BATCH = 256
+# What the paper says of both tasks (section "NTM Tasks"), under the names of our settings.
+PAPER_SIZES = {
+    "model.hidden": 120,
+    "memory.cells": 16,
+    "memory.address": 4,
+    "memory.content": 32,
+    "training.learning_rate": 3e-3,
+}
+# DEVIATION(sec. NTM Tasks): at a constant rate runs get worse again midway, so it decays.
+RATE = {
+    "training.batch": 64,
+    "training.warmup": 200,
+    "training.decay": "linear",
+    "training.decay_from": 0.5,
+    "training.final_rate": 1e-5,
+}
+# Evaluation sequences are the same for every seed of a run, and never those of training.
+SPLIT_SEEDS: dict[str, int] = {"valid": 1_000_003, "test": 2_000_003}
+
+
+@dataclass(frozen=True)
+class GeneratedConfig:
+    """Lengths, and how many sequences are measured."""
+
+    shortest: int = 1
+    longest: int = 20
+    draws: int = 1  # a length is the greatest of so many uniform draws: more of the long ones
+    valid_sequences: int = 1024
+    test_sequences: int = 4096
+
+    def __post_init__(self) -> None:
+        require(
+            1 <= self.shortest <= self.longest,
+            "task.shortest must be at least 1 and at most task.longest, "
+            f"not {self.shortest} with {self.longest}",
+        )
+        for name in ("draws", "valid_sequences", "test_sequences"):
+            value = getattr(self, name)
+            require(value >= 1, f"task.{name} must be at least 1, not {value}")
+
+
+class GeneratedTask(Task):
+    """All sequences of a batch have one length, drawn anew for each batch."""
+
+    metric = Metric("bce", "nats a bit at the greatest training length", "lower")
+    name: ClassVar[str]
+    config: GeneratedConfig
+
+    @abstractmethod
+    def make(self, length: int, count: int, rng: np.random.Generator) -> Batch:
+        """`count` sequences of one length."""
+
+    @classmethod
+    def provenance(cls, config: Any, data: Any) -> Provenance:
+        return Provenance(
+            name=cls.name,
+            real=True,
+            complete=True,
+            sha256="",
+            origin=f"sequences made on the fly by tardis_core {__version__}",
+        )
+
+    def train_batch(self, number: int) -> Batch:
+        rng = self.rng(number)
+        lengths = rng.integers(self.config.shortest, self.config.longest + 1, self.config.draws)
+        return self.make(int(lengths.max()), self.batch_size, rng)
+
+    def evaluate(self, network: Network, split: Split) -> dict[str, float]:
+        return {"bce": self.cost(network, split, self.config.longest)}
+
+    def cost(self, network: Network, split: Split, length: int) -> float:
+        """Nats a bit at one length, which need not be one seen in training."""
+        result = score(network, self.signature, self._evaluation_batches(split, length))
+        return nats_a_bit(result, self.signature)
+
+    def _evaluation_batches(self, split: Split, length: int) -> Iterator[Batch]:
+        count = getattr(self.config, f"{split}_sequences")
+        rng = np.random.default_rng([SPLIT_SEEDS[split], length])
+        for start in range(0, count, EVALUATION_BATCH):
+            yield self.make(length, min(EVALUATION_BATCH, count - start), rng)
+
+
+def nats_a_bit(result: Score, signature: Signature) -> float:
+    """Binary cross-entropy over the scored bits."""
+    return result.nats / (result.steps * signature.outputs)
+
+
+def as_batch(inputs_TBD: np.ndarray, targets_TBO: np.ndarray, scored_T: np.ndarray) -> Batch:
+    """Arrays as a batch; all sequences are scored at the same steps."""
+    scored_TB = np.broadcast_to(scored_T[:, None], inputs_TBD.shape[:2])
+    return Batch(
+        torch.from_numpy(inputs_TBD),
+        torch.from_numpy(targets_TBO),
+        torch.from_numpy(scored_TB.copy()),
+    )

@@ -1,0 +1,263 @@
+"""Train a model on a task: `python -m tardis_core.train copy`."""
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tqdm import tqdm
+
+from tardis_core.build import load_data
+from tardis_core.cli import EXIT_INTERRUPTED, Parser, command, setting
+from tardis_core.config import Config, make_config
+from tardis_core.data.files import SOURCES
+from tardis_core.errors import Diverged, UserError
+from tardis_core.estimators.base import ESTIMATORS
+from tardis_core.models.base import MODELS
+from tardis_core.tasks.base import SCALES, TASKS
+from tardis_core.training import checkpoint
+from tardis_core.training.loop import Row, Trainer
+from tardis_core.training.runs import RunFolder, load_checkpoint
+
+EXAMPLES = """
+examples:
+  python -m tardis_core.train copy                              TARDIS with Gumbel-softmax
+  python -m tardis_core.train ptb --model lstm --scale smoke    the baseline, in a minute
+  python -m tardis_core.train recall --estimator reinforce --set estimator.gamma=0.9
+  python -m tardis_core.train --resume runs/copy-tardis-gumbel-small-seed0
+  python -m tardis_core.train copy --set help                   all settings with their values
+"""
+
+
+def parser() -> Parser:
+    """The options of the command."""
+    made = Parser(prog="python -m tardis_core.train", description=__doc__, epilog=EXAMPLES)
+    made.add_argument("task", nargs="?", help=f"one of: {', '.join(TASKS.names())}")
+    made.add_argument("--model", help=f"one of: {', '.join(MODELS.names())} (default: tardis)")
+    made.add_argument(
+        "--estimator",
+        help="how the gradient passes the discrete reads: "
+        f"{', '.join(ESTIMATORS.names())} (default: gumbel)",
+    )
+    made.add_argument(
+        "--scale",
+        help=f"sizes and budget: {', '.join(SCALES)}; smoke takes about a minute, small fits a "
+        "laptop, paper has the paper's sizes (default: small)",
+    )
+    made.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, repeatable"
+    )
+    made.add_argument("--seed", type=int, help="of weights, noise and data order (default: 0)")
+    made.add_argument("--out", metavar="DIR", help="folder of the run (default: a name in runs/)")
+    made.add_argument("--resume", metavar="DIR", help="go on with the run in this folder")
+    made.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
+    made.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
+    made.add_argument(
+        "--data",
+        default="auto",
+        help=f"{', '.join(SOURCES)}: real refuses a stand-in, standin wants one (default: auto)",
+    )
+    return made
+
+
+@command
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train, or resume, and say what came of it."""
+    options = parser().parse_args(arguments)
+    if options.resume:
+        trainer, folder = _resumed(options)
+    else:
+        config = _config(options)
+        if "help" in options.set:
+            return _print_settings(config)
+        trainer, folder = _new(options, config)
+    print(_headline(trainer), flush=True)
+    if not _train(trainer, folder):
+        print(f"Stopped at update {trainer.update} of {trainer.config.training.updates}, saved. "
+              f"Go on with:\n  {_resume_command(folder)}")
+        return EXIT_INTERRUPTED
+    _report(trainer, folder)
+    return 0
+
+
+def _config(options: argparse.Namespace) -> Config:
+    if options.task is None:
+        raise UserError(f"name a task: {', '.join(TASKS.names())}; or --resume a run")
+    return make_config(
+        options.task,
+        options.model or "tardis",
+        options.estimator,
+        options.scale or "small",
+        options.seed or 0,
+        dict(setting(text) for text in options.set if text != "help"),
+    )
+
+
+def _print_settings(config: Config) -> int:
+    print(f"{config.task}, model {config.model}, estimator {config.estimator}, {config.scale}:")
+    for key, value in config.settings().items():
+        print(f"  {key}={value}")
+    return 0
+
+
+def _new(options: argparse.Namespace, config: Config) -> tuple[Trainer, RunFolder]:
+    trainer = Trainer(config, load_data(config, options.data_dir, options.data), options.device)
+    folder = RunFolder.create(Path(options.out) if options.out else _free_folder(config))
+    folder.describe(trainer)
+    folder.save(trainer)
+    return trainer, folder
+
+
+def _free_folder(config: Config) -> Path:
+    """runs/copy-tardis-gumbel-small-seed0, or with -2, -3 ... if that is taken."""
+    parts = [config.task, config.model, config.estimator, config.scale, f"seed{config.seed}"]
+    name = "-".join(part for part in parts if part != "none")
+    path, number = Path("runs") / name, 1
+    while path.exists():
+        number += 1
+        path = Path("runs") / f"{name}-{number}"
+    return path
+
+
+def _resumed(options: argparse.Namespace) -> tuple[Trainer, RunFolder]:
+    path = Path(options.resume)
+    values, config = load_checkpoint(path)
+    for name in ("task", "model", "estimator", "scale", "seed"):
+        asked, has = getattr(options, name), getattr(config, name)
+        if asked not in (None, has):
+            raise UserError(
+                f"the checkpoint in {path} is of {name} {has!r}, not {asked!r}; "
+                f"leave {name} out, or start a new run"
+            )
+    if options.set or options.out:
+        raise UserError("--resume goes on with the run as it is: leave --set and --out out")
+    trainer = Trainer(config, load_data(config, options.data_dir, options.data), options.device)
+    if asdict(trainer.provenance) | {"origin": ""} != values["provenance"] | {"origin": ""}:
+        raise UserError(
+            f"the run in {path} was trained on {values['provenance']['name']} "
+            f"({values['provenance']['sha256'][:12]}), not on {trainer.provenance.name} "
+            f"({trainer.provenance.sha256[:12]}); give that data with --data-dir"
+        )
+    trainer.restore(values)
+    return trainer, RunFolder(path if path.is_dir() else path.parent)
+
+
+def _headline(trainer: Trainer) -> str:
+    config, data = trainer.config, trainer.provenance
+    parameters = sum(each.numel() for each in trainer.network.parameters())
+    estimator = "" if config.estimator == "none" else f" with {config.estimator}"
+    return (
+        f"{config.task}: {config.model}{estimator}, {parameters:,} parameters, "
+        f"scale {config.scale} (change with --scale), seed {config.seed}, on {trainer.device}\n"
+        f"data: {data.name}, {data.origin}"
+    )
+
+
+class _Interrupt:
+    """The first Ctrl-C (or SIGTERM) asks the loop to stop, the second stops at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __enter__(self) -> "_Interrupt":
+        self._before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+
+def _train(trainer: Trainer, folder: RunFolder) -> bool:
+    """Run to the end; False if it was interrupted, after saving."""
+    total, start = trainer.config.training.updates, trainer.update
+    bar = tqdm(total=total, initial=start, unit="update", disable=not sys.stderr.isatty())
+    started = time.perf_counter()
+
+    def on_update(loss: float) -> None:
+        bar.update()
+        bar.set_postfix_str(f"loss {loss:.4f}{latest}", refresh=False)
+
+    latest = ""
+    with bar, _Interrupt() as interrupt:
+        try:
+            for row in trainer.run(on_update, lambda: interrupt.asked):
+                folder.save(trainer)
+                latest = f", {_metric_text(trainer, row)}, {row['symbols_per_second']:,.0f} symbols/s"
+                if bar.disable:
+                    print(_line(trainer, row, start, started), flush=True)
+        except Diverged as error:
+            raise Diverged(f"{error}; the last good checkpoint is {folder.checkpoint}") from error
+        if interrupt.asked and not trainer.finished:
+            folder.save(trainer)
+            return False
+    return True
+
+
+def _metric_text(trainer: Trainer, row: Row) -> str:
+    name = trainer.task.metric.name
+    return f"valid {name} {row[f'valid_{name}']:.4f}"
+
+
+def _line(trainer: Trainer, row: Row, start: int, started: float) -> str:
+    total = trainer.config.training.updates
+    pace = (time.perf_counter() - started) / max(1, trainer.update - start)
+    return (
+        f"update {trainer.update:>6}/{total}  loss {row['loss']:.4f}  {_metric_text(trainer, row)}  "
+        f"{row['symbols_per_second']:,.0f} symbols/s  "
+        f"{_duration(pace * (total - trainer.update))} left"
+    )
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def _report(trainer: Trainer, folder: RunFolder) -> None:
+    """Measure the best weights on the test split, write and print the result."""
+    best = checkpoint.load(folder.best)
+    trainer.network.load_state_dict(best["network"])
+    result = _result(trainer, best)
+    folder.write_result(result)
+    metric = trainer.task.metric
+    print(f"\n{'split':<12}{metric.name:>10}   {metric.unit}")
+    for split in ("validation", "test"):
+        print(f"{split:<12}{result[split][metric.name]:>10.4f}")
+    for name, value in result["test"].items():
+        if name != metric.name:
+            print(f"{'test ' + name:<12}{value:>10.4f}")
+    print(f"\nbest weights of update {best['update']}, one seed ({trainer.config.seed}), "
+          f"data {trainer.provenance.name}, scale {trainer.config.scale}")
+    print(f"written to {folder.path}: config.json, metrics.csv, result.json, best.pt, checkpoint.pt")
+    print(f"evaluate: python -m tardis_core.evaluate {folder.path}")
+
+
+def _result(trainer: Trainer, best: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "validation": trainer.evaluate("valid"),
+        "test": trainer.evaluate("test"),
+        "best_update": best["update"],
+        "updates": trainer.update,
+        "training_seconds": trainer.history[-1]["training_seconds"],
+        "data": asdict(trainer.provenance),
+        "config": trainer.config.to_dict(),
+    }
+
+
+def _resume_command(folder: RunFolder) -> str:
+    return f"python -m tardis_core.train --resume {folder.path}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""Training as a loop that yields metrics; everything it needs to go on is in its `state`."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from tardis_core.build import build_network, build_task
+from tardis_core.config import Config
+from tardis_core.data.dataset import Provenance
+from tardis_core.errors import Diverged, UserError
+from tardis_core.models.base import State, flatten_state, map_state
+from tardis_core.tasks.base import Batch, Split
+from tardis_core.training.objective import Objective, objective
+from tardis_core.training.schedule import learning_rate
+
+Row = dict[str, float]  # one validation: what was measured, by name
+
+
+def pick_device(name: str) -> torch.device:
+    """The device called `name`; "auto" takes the best there is."""
+    available = {"cpu": True, "cuda": torch.cuda.is_available()}
+    available["mps"] = torch.backends.mps.is_available()
+    if name == "auto":
+        return torch.device("cuda" if available["cuda"] else "mps" if available["mps"] else "cpu")
+    here = [each for each, found in available.items() if found]
+    if name.split(":")[0] not in here:
+        raise UserError(f"device {name!r} is not on this machine; choose one of: auto, {', '.join(here)}")
+    return torch.device(name)
+
+
+class Trainer:
+    """One training run: network, optimiser, position in the data, and what was measured so far."""
+
+    def __init__(self, config: Config, data: Any, device: str = "cpu") -> None:
+        self.config, self.device = config, pick_device(device)
+        self.task = build_task(config, data)
+        self.provenance: Provenance = self.task.provenance(config.task_settings, data)
+        self.network = build_network(config, self.task.signature).to(self.device)
+        training = config.training
+        self.optimizer = torch.optim.Adam(
+            self.network.parameters(), training.learning_rate, weight_decay=training.weight_decay
+        )
+        self.generator = torch.Generator(self.device).manual_seed(config.seed)
+        self.carried: State | None = None  # recurrent state, for text that goes on
+        self.update = 0
+        self.best: float | None = None
+        self.best_update = 0
+        self.history: list[Row] = []
+        self._sums: Row = {}  # of the updates since the last validation
+        self._seconds = 0.0
+
+    @property
+    def finished(self) -> bool:
+        """Whether all updates are done, or patience has run out."""
+        return self.update >= self.config.training.updates or self._out_of_patience
+
+    @property
+    def _out_of_patience(self) -> bool:
+        training = self.config.training
+        waited = (self.update - self.best_update) // training.evaluate_every
+        return bool(training.patience) and self.best is not None and waited >= training.patience
+
+    @property
+    def validation_due(self) -> bool:
+        """Whether the update just made is one after which to validate."""
+        training = self.config.training
+        return self.update % training.evaluate_every == 0 or self.update == training.updates
+
+    def run(
+        self,
+        on_update: Callable[[float], None] = lambda loss: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Row]:
+        """Train to the end, or until `should_stop`; yield a row after every validation.
+
+        Args:
+            on_update: called with the loss of the task after every update.
+            should_stop: asked after every update; the run can be saved and resumed from there.
+        """
+        while not self.finished:
+            on_update(self.step())
+            if self.validation_due:
+                yield self.validate()
+            if should_stop():
+                return
+
+    def step(self) -> float:
+        """One update; returns the loss of the task, in nats."""
+        started = time.perf_counter()
+        batch = self.task.train_batch(self.update).to(self.device)
+        made = self._objective(batch)
+        norm = self._descend(made)
+        self.carried = map_state(torch.Tensor.detach, made.state)
+        self.update += 1
+        loss = float(made.task_loss.detach())
+        figures = {name: float(value) for name, value in made.figures.items()}
+        steps = batch.scored_TB.numel() if batch.mask_TB is None else int(batch.mask_TB.sum())
+        self._count({"loss": loss, "gradient_norm": norm, **figures}, steps)
+        self._seconds += time.perf_counter() - started
+        self._sums["seconds"] = self._sums.get("seconds", 0.0) + time.perf_counter() - started
+        return loss
+
+    def _objective(self, batch: Batch) -> Objective:
+        progress = self.update / self.config.training.updates
+        state = self.carried if batch.continues else None
+        with self._precision():
+            return objective(
+                self.network, self.task.signature, batch, state, self.generator, progress
+            )
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        if self.config.training.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+    def _descend(self, made: Objective) -> float:
+        """One step of the optimiser; nothing is changed if a number is not finite."""
+        self.optimizer.zero_grad(set_to_none=True)
+        made.loss.backward()
+        limit = self.config.training.clip or math.inf
+        norm = float(torch.nn.utils.clip_grad_norm_(self.network.parameters(), limit))
+        loss = float(made.loss.detach())
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise Diverged(
+                f"update {self.update + 1}: the loss is {loss} and the norm of the "
+                f"gradient {norm}; try a lower training.learning_rate "
+                f"(it was {self.config.training.learning_rate}) or a lower training.clip "
+                f"(it was {self.config.training.clip})"
+            )
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(self.update, self.config.training)
+        self.optimizer.step()
+        return norm
+
+    def _count(self, figures: Row, steps: int) -> None:
+        for name, value in {**figures, "updates": 1, "symbols": steps}.items():
+            self._sums[name] = self._sums.get(name, 0.0) + value
+
+    def validate(self) -> Row:
+        """Measure on the validation split and add a row to the history."""
+        sums, self._sums = self._sums, {}
+        updates, symbols, seconds = sums.pop("updates"), sums.pop("symbols"), sums.pop("seconds")
+        measured = self.evaluate("valid")
+        value = measured[self.task.metric.name]
+        if self.task.metric.improves(value, self.best):
+            self.best, self.best_update = value, self.update
+        row: Row = {
+            "update": self.update,
+            **{name: total / updates for name, total in sums.items()},
+            **{f"valid_{name}": value for name, value in measured.items()},
+            "learning_rate": learning_rate(self.update - 1, self.config.training),
+            "symbols_per_second": symbols / seconds,
+            "training_seconds": self._seconds,
+        }
+        self.history.append(row)
+        return row
+
+    def evaluate(self, split: Split) -> Row:
+        """All metrics of the task on a split, with the weights as they are."""
+        return self.task.evaluate(self.network, split)
+
+    def model_state(self) -> dict[str, Any]:
+        """What is needed to use the model: configuration, data and weights."""
+        return {
+            "config": self.config.to_dict(),
+            "provenance": asdict(self.provenance),
+            "update": self.update,
+            "network": self.network.state_dict(),
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the run needs to go on as if it had never stopped."""
+        return {
+            **self.model_state(),
+            "optimizer": self.optimizer.state_dict(),
+            "generator": self.generator.get_state(),
+            "carried": None if self.carried is None else flatten_state(self.carried),
+            "best": self.best,
+            "best_update": self.best_update,
+            "history": self.history,
+            "sums": self._sums,
+            "seconds": self._seconds,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to what `state` returned."""
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.generator.set_state(state["generator"])
+        self.carried = self._unflatten(state["carried"])
+        self.update, self.best = state["update"], state["best"]
+        self.best_update = state["best_update"]
+        self.history, self._sums = list(state["history"]), dict(state["sums"])
+        self._seconds = state["seconds"]
+
+    def _unflatten(self, tensors: list[torch.Tensor] | None) -> State | None:
+        if tensors is None:
+            return None
+        parts = iter(tensor.to(self.device) for tensor in tensors)
+        like = next(self.network.parameters())
+        return map_state(lambda _: next(parts), self.network.model.initial_state(1, like))

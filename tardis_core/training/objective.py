@@ -1,0 +1,74 @@
+"""The loss of one batch: the task's own, the estimator's, and the memory-only head's."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from tardis_core.estimators.base import Episode, Estimator
+from tardis_core.models.base import State
+from tardis_core.models.network import Network, Prediction
+from tardis_core.tasks.base import Batch, Signature
+
+
+class Objective(NamedTuple):
+    """What one batch came to."""
+
+    loss: Tensor  # to be minimised
+    task_loss: Tensor  # Eq. (prediction_cost_reinforce), in nats
+    figures: dict[str, Tensor]  # worth watching
+    state: State
+
+
+def objective(
+    network: Network,
+    signature: Signature,
+    batch: Batch,
+    state: State | None,
+    generator: torch.Generator | None,
+    progress: float,
+) -> Objective:
+    """Run the network over a batch with noise, and add up what there is to learn from it."""
+    prediction, state = network(batch.inputs, state, batch.mask_TB, generator)
+    ll_TB = signature.log_likelihood(prediction.logits_TBO, batch)
+    task_loss = signature.loss(ll_TB, batch)
+    loss, figures = task_loss, {}
+
+    memory_ll_TB = None
+    if prediction.memory_logits_TBO is not None:
+        memory_ll_TB = signature.log_likelihood(prediction.memory_logits_TBO, batch)
+        memory_loss = signature.loss(memory_ll_TB, batch)
+        loss = loss + memory_loss
+        figures["memory_loss"] = memory_loss.detach()
+
+    estimator = getattr(network.model, "estimator", None)
+    if isinstance(estimator, Estimator):
+        extra, more = estimator.loss(_episode(prediction, batch, ll_TB, memory_ll_TB, progress))
+        figures |= more
+        if extra is not None:
+            loss = loss + extra
+    if prediction.hidden.reset_TB2 is not None:
+        alpha, beta = prediction.hidden.reset_TB2.detach().mean((0, 1))
+        figures |= {"alpha": alpha, "beta": beta}
+    return Objective(loss, task_loss, figures, state)
+
+
+def _episode(
+    prediction: Prediction,
+    batch: Batch,
+    ll_TB: Tensor,
+    memory_ll_TB: Tensor | None,
+    progress: float,
+) -> Episode:
+    reads = prediction.hidden.reads
+    assert reads is not None, "a model with an estimator reports its reads"
+    mask_TB = torch.ones_like(ll_TB) if batch.mask_TB is None else batch.mask_TB.to(ll_TB.dtype)
+    return Episode(
+        pi_TBK=reads.pi_TBK,
+        read_TB=reads.read_TB,
+        x_TBD=prediction.x_TBD.detach(),
+        reward_TB=ll_TB.detach(),
+        memory_reward_TB=None if memory_ll_TB is None else memory_ll_TB.detach(),
+        mask_TB=mask_TB,
+        progress=progress,
+    )

@@ -1,0 +1,91 @@
+"""The folder of a run: its configuration, its checkpoints, its metrics and its result.
+
+    config.json     the resolved configuration and the data, for people
+    checkpoint.pt   everything needed to go on
+    best.pt         the weights with the best validation metric
+    metrics.csv     a row a validation
+    result.json     validation and test metric, once the run is finished
+"""
+
+import csv
+import io
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tardis_core.config import Config, config_from_dict
+from tardis_core.data.files import write_atomically
+from tardis_core.errors import UserError
+from tardis_core.training import checkpoint
+from tardis_core.training.loop import Row, Trainer
+
+
+class RunFolder:
+    """Reads and writes the files of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoint, self.best = path / "checkpoint.pt", path / "best.pt"
+        self.result = path / "result.json"
+
+    @classmethod
+    def create(cls, path: Path) -> "RunFolder":
+        """A new folder; one that holds a run already is left alone."""
+        folder = cls(path)
+        if folder.checkpoint.exists():
+            raise UserError(
+                f"{path} already holds a run; go on with it by --resume {path}, "
+                "or choose another folder with --out"
+            )
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            (path / "config.json").touch()
+        except OSError as error:
+            raise UserError(f"--out must be a folder that can be written, not {path} ({error})") from error
+        return folder
+
+    def save(self, trainer: Trainer) -> None:
+        """Write the checkpoint, and the metrics that belong to it.
+
+        The metrics are written anew from the checkpoint's own history, so that a row is
+        never lost and never there twice, whenever the process is killed.
+        """
+        if trainer.best is not None and trainer.best_update == trainer.update:
+            checkpoint.save(self.best, {**trainer.model_state(), "metric": trainer.best})
+        checkpoint.save(self.checkpoint, trainer.state())
+        write_atomically(self.path / "metrics.csv", as_csv(trainer.history).encode())
+
+    def describe(self, trainer: Trainer) -> None:
+        """Write what the run is, before it starts."""
+        about = {"config": trainer.config.to_dict(), "data": asdict(trainer.provenance)}
+        write_atomically(self.path / "config.json", _json(about))
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Write the result of a finished run."""
+        write_atomically(self.result, _json(result))
+
+
+def load_checkpoint(path: Path) -> tuple[dict[str, Any], Config]:
+    """A checkpoint file, or the one in the folder of a run, with its configuration."""
+    values = checkpoint.load(path / "checkpoint.pt" if path.is_dir() else path)
+    try:
+        return values, config_from_dict(values["config"])
+    except (KeyError, TypeError, UserError) as error:
+        raise UserError(
+            f"the checkpoint {path} does not fit this version of the program: {error}"
+        ) from error
+
+
+def as_csv(rows: list[Row]) -> str:
+    """Rows as CSV, with the columns in the order in which they first occur."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _json(values: dict[str, Any]) -> bytes:
+    return (json.dumps(values, indent=2) + "\n").encode()

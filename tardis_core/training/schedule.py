@@ -1,0 +1,49 @@
+"""How long, how fast and how carefully to train; and the learning rate of every update."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from tardis_core.errors import require
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """The settings of a training run that no model or task has a say in."""
+
+    updates: int = 1000
+    batch: int = 64  # sequences an update
+    learning_rate: float = 3e-3
+    warmup: int = 0  # updates of linear rise to the learning rate
+    decay: Literal["constant", "linear", "cosine"] = "constant"
+    decay_from: float = 0.5  # share of the updates after which the decay begins
+    final_rate: float = 1e-5  # learning rate at the last update, if it decays
+    clip: float = 1.0  # greatest norm of the gradient; 0 does not clip
+    weight_decay: float = 0.0
+    evaluate_every: int = 200  # updates between validations, each followed by a checkpoint
+    patience: int = 0  # validations without a new best after which to stop; 0 never stops early
+    precision: Literal["float32", "bfloat16"] = "float32"
+
+    def __post_init__(self) -> None:
+        for name in ("updates", "batch", "evaluate_every"):
+            value = getattr(self, name)
+            require(value >= 1, f"training.{name} must be at least 1, not {value}")
+        for name in ("warmup", "clip", "weight_decay", "patience", "final_rate"):
+            value = getattr(self, name)
+            require(value >= 0, f"training.{name} must not be negative: {value}")
+        rate = self.learning_rate
+        require(0 < rate < 10, f"training.learning_rate must be above 0 and below 10, not {rate}")
+        start = self.decay_from
+        require(0 <= start < 1, f"training.decay_from must be at least 0 and below 1, not {start}")
+
+
+def learning_rate(update: int, config: TrainingConfig) -> float:
+    """The rate of update number `update`, counted from 0: warm-up, plateau, decay."""
+    if update < config.warmup:
+        return config.learning_rate * (update + 1) / config.warmup
+    start = config.decay_from * config.updates
+    if config.decay == "constant" or update <= start:
+        return config.learning_rate
+    done = min(1.0, (update - start) / max(1.0, config.updates - 1 - start))
+    left = 1 - done if config.decay == "linear" else (1 + math.cos(math.pi * done)) / 2
+    return config.final_rate + (config.learning_rate - config.final_rate) * left
