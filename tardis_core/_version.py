@@ -1,3 +1,3 @@
-"""The one place where the version is written; it imports nothing, so that a build need not install torch."""
+"""The one place where the version is written; a build reads it without installing torch."""
 
 __version__ = "0.1.0"

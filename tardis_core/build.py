@@ -24,7 +24,7 @@ def build_task(config: Config, data: Any) -> Task:
 
 
 def build_network(config: Config, signature: Signature) -> Network:
-    """The network with its initial weights, which depend on the configuration and its seed alone."""
+    """The network with its initial weights: a function of the configuration and its seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         return _build(config, signature)
@@ -40,9 +40,7 @@ def _build(config: Config, signature: Signature) -> Network:
     model_class: Any = MODELS.get(config.model)
     model = model_class(encoder.width, settings, config.memory_settings, estimator)
     width = settings.head or settings.hidden
-    head = OutputHead(
-        settings.hidden, model.read_width, width, signature.outputs, settings.dropout
-    )
+    head = OutputHead(settings.hidden, model.read_width, width, signature.outputs, settings.dropout)
     memory_head = None
     if estimator is not None and estimator.memory_head:
         memory_head = MemoryHead(model.read_width, encoder.width, signature.outputs)

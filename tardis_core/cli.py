@@ -31,7 +31,7 @@ def setting(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def command(main: Callable[[Sequence[str] | None], int]) -> Callable[[Sequence[str] | None], int]:
+def command(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:
     """Turn the errors that a user can mend into one line and an exit code."""
 
     def wrapped(arguments: Sequence[str] | None = None) -> int:

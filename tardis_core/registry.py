@@ -1,7 +1,7 @@
 """Tasks, models and estimators by name.
 
-A registry belongs to a folder: every module in the folder is imported when a name is first asked for,
-so a new file with a decorated class needs no list to be edited.
+A registry belongs to a folder: all modules in it are imported when a name is first asked for, so a
+new file with a decorated class needs no list to be edited.
 
     TASKS = Registry[type[Task]]("task", "tardis_core.tasks")
 

@@ -78,8 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         trainer, folder = _new(options, config)
     print(_headline(trainer), flush=True)
     if not _train(trainer, folder):
-        print(f"Stopped at update {trainer.update} of {trainer.config.training.updates}, saved. "
-              f"Go on with:\n  {_resume_command(folder)}")
+        print(
+            f"Stopped at update {trainer.update} of {trainer.config.training.updates}, saved. "
+            f"Go on with:\n  {_resume_command(folder)}"
+        )
         return EXIT_INTERRUPTED
     _report(trainer, folder)
     return 0
@@ -193,7 +195,9 @@ def _train(trainer: Trainer, folder: RunFolder) -> bool:
         try:
             for row in trainer.run(on_update, lambda: interrupt.asked):
                 folder.save(trainer)
-                latest = f", {_metric_text(trainer, row)}, {row['symbols_per_second']:,.0f} symbols/s"
+                latest = (
+                    f", {_metric_text(trainer, row)}, {row['symbols_per_second']:,.0f} symbols/s"
+                )
                 if bar.disable:
                     print(_line(trainer, row, start, started), flush=True)
         except Diverged as error:
@@ -237,9 +241,13 @@ def _report(trainer: Trainer, folder: RunFolder) -> None:
     for name, value in result["test"].items():
         if name != metric.name:
             print(f"{'test ' + name:<12}{value:>10.4f}")
-    print(f"\nbest weights of update {best['update']}, one seed ({trainer.config.seed}), "
-          f"data {trainer.provenance.name}, scale {trainer.config.scale}")
-    print(f"written to {folder.path}: config.json, metrics.csv, result.json, best.pt, checkpoint.pt")
+    print(
+        f"\nbest weights of update {best['update']}, one seed ({trainer.config.seed}), "
+        f"data {trainer.provenance.name}, scale {trainer.config.scale}"
+    )
+    print(
+        f"written to {folder.path}: config.json, metrics.csv, result.json, best.pt, checkpoint.pt"
+    )
     print(f"evaluate: python -m tardis_core.evaluate {folder.path}")
 
 

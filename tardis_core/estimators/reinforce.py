@@ -47,7 +47,7 @@ def discounted_returns(reward_TB: Tensor, gamma: float) -> Tensor:
 
 
 def mean_of_the_others(reward_TB: Tensor, mask_TB: Tensor) -> Tensor:
-    """At each step the mean reward of the other sequences: independent of one's own choice, so unbiased."""
+    """At each step the mean reward of the other sequences, which one's own choices cannot bias."""
     total_T1 = (reward_TB * mask_TB).sum(1, keepdim=True)
     others_TB = (mask_TB.sum(1, keepdim=True) - mask_TB).clamp_min(1)
     return (total_T1 - reward_TB * mask_TB) / others_TB

@@ -1,4 +1,4 @@
-"""Which cell to read: the MLP over hidden state, input, cells and usage that makes the read logits."""
+"""Which cell to read: the MLP over hidden state, input, cells and usage."""
 
 import torch
 from torch import Tensor, nn
@@ -50,7 +50,7 @@ class Addressing(nn.Module):
         Returns:
             pi_BK
         """
-        # DEVIATION(eq att_read): h_{t-1}, not h_t, which does not exist yet when the cell is chosen.
+        # DEVIATION(eq att_read): h_{t-1}; when the cell is chosen there is no h_t yet.
         content_BKP = nn.functional.linear(
             memory.content_BKC, self.W_m.weight[:, self.address_width :]
         )

@@ -123,3 +123,9 @@ def dropout_mask(
     return torch.empty(shape, dtype=like.dtype, device=like.device).bernoulli_(
         1 - rate, generator=generator
     ) / (1 - rate)
+
+
+def drop(tensor: Tensor, rate: float, generator: torch.Generator) -> Tensor:
+    """Dropout whose noise comes from the run's own generator."""
+    mask = dropout_mask(tuple(tensor.shape), rate, tensor, generator)
+    return tensor if mask is None else tensor * mask

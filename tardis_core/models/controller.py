@@ -21,7 +21,7 @@ class ControllerState(NamedTuple):
 
 
 def gumbel_sigmoid(logit: Tensor, noise: Tensor | None) -> Tensor:
-    """Eq. (reset_alpha): sigmoid((logit + logistic noise) / 0.3); at evaluation there is no noise."""
+    """Eq. (reset_alpha): sigmoid((logit + logistic noise) / 0.3), without noise at evaluation."""
     noisy = logit if noise is None else logit + noise
     return torch.sigmoid(noisy / RESET_TEMPERATURE)
 
@@ -73,7 +73,7 @@ class Controller(nn.Module):
 
         With layer normalisation the bias of the gates comes after it (see `_normalise`).
         """
-        b_G = self.b
+        b_G: Tensor = self.b
         if self.gain is not None:
             b_G = torch.cat([torch.zeros_like(b_G[: 4 * self.hidden]), b_G[4 * self.hidden :]])
         return F.linear(x_TBD, self.W_x.weight, b_G)

@@ -1,9 +1,9 @@
-"""From states to predictions: the output head of the model, and the head that sees the memory alone."""
+"""From states to predictions: the output head, and the head that sees the memory alone."""
 
 import torch
 from torch import Tensor, nn
 
-from tardis_core.models.base import dropout_mask
+from tardis_core.models.base import drop
 
 
 class OutputHead(nn.Module):
@@ -26,8 +26,8 @@ class OutputHead(nn.Module):
         if self.g_r is not None:
             g_TBG = g_TBG + self.g_r(r_TBQ)
         g_TBG = torch.relu(g_TBG)
-        if generator is not None and self.dropout:
-            g_TBG = g_TBG * dropout_mask(tuple(g_TBG.shape), self.dropout, g_TBG, generator)
+        if generator is not None:
+            g_TBG = drop(g_TBG, self.dropout, generator)
         return self.W_o(g_TBG)
 
 

@@ -1,6 +1,6 @@
-"""The external memory: M = [address | content], read with one-hot weights, written one cell a step.
+"""The external memory: M = [address | content], one cell read and one cell written a step.
 
-Letters: B batch, K cells, A address width, C content width, Q = A + C. A suffix names the axes: w_BK.
+Letters: B batch, K cells, A address width, C content width, Q = A + C; a suffix names the axes.
 """
 
 from typing import NamedTuple
@@ -49,7 +49,7 @@ def sparse_addresses(
 
 
 def usage(reads_BK: Tensor) -> Tensor:
-    """Eq. (norm_usages): u = norm(sum of the read weights so far), centred, divided by the deviation.
+    """Eq. (norm_usages): the reads so far, centred and divided by their standard deviation.
 
     All zero where every cell was read equally often, so also before the first read.
     """
@@ -68,7 +68,7 @@ def read(w_BK: Tensor, address_KA: Tensor, content_BKC: Tensor) -> Tensor:
 
 
 def write_cell(read_BK: Tensor, steps_B: Tensor) -> Tensor:
-    """Algorithm 1: the first K writes fill the cells in order, then each goes to the cell just read.
+    """Algorithm 1: the first K writes fill the cells in order, later ones go to the cell just read.
 
     Returns:
         the one-hot place of the write, bool_BK
@@ -79,5 +79,5 @@ def write_cell(read_BK: Tensor, steps_B: Tensor) -> Tensor:
 
 
 def write(content_BKC: Tensor, place_BK: Tensor, microstate_BC: Tensor) -> Tensor:
-    """Eq. (linproj): M[i] = W_m h at the one place of the write; every other cell is left as it is."""
+    """Eq. (linproj): M[i] = W_m h at the place of the write; the other cells stay as they are."""
     return torch.where(place_BK.unsqueeze(2), microstate_BC.unsqueeze(1), content_BKC)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tardis_core.models.base import Hidden, SequenceModel, State, dropout_mask
+from tardis_core.models.base import Hidden, SequenceModel, State, drop
 from tardis_core.models.heads import MemoryHead, OutputHead
 
 
@@ -36,7 +36,7 @@ class Encoder(nn.Module):
 
 
 class Network(nn.Module):
-    """Encoder, sequence model, output head, and the memory-only head where an estimator needs it."""
+    """Encoder, sequence model, output head, and the memory-only head where it is needed."""
 
     def __init__(
         self,
@@ -71,8 +71,7 @@ class Network(nn.Module):
         x_TBD = self.encoder(inputs, self.head.W_o.weight.dtype)
         noise = None
         if generator is not None:
-            if self.dropout:
-                x_TBD = x_TBD * dropout_mask(tuple(x_TBD.shape), self.dropout, x_TBD, generator)
+            x_TBD = drop(x_TBD, self.dropout, generator)
             noise = self.model.draw_noise(x_TBD, generator)
         hidden, state = self.model(x_TBD, state, mask_TB, noise)
         logits_TBO = self.head(hidden.h_TBH, hidden.r_TBQ, generator)

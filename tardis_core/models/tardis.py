@@ -73,7 +73,12 @@ class TardisNoise(NamedTuple):
 
     def at(self, t: int) -> "TardisNoise":
         """One step of it."""
-        return TardisNoise(*(part if part is None else part[t] for part in self))
+        reset, dropout = self.reset_TB2, self.dropout_TBH
+        return TardisNoise(
+            self.read_TBK[t],
+            None if reset is None else reset[t],
+            None if dropout is None else dropout[t],
+        )
 
 
 def gumbel(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:
@@ -221,8 +226,6 @@ def _stack(steps: list[Hidden]) -> Hidden:
     return Hidden(
         torch.stack(h),
         torch.stack(r),
-        Reads(
-            torch.stack(pi), torch.stack(read).argmax(-1), torch.stack(place).long().argmax(-1)
-        ),
+        Reads(torch.stack(pi), torch.stack(read).argmax(-1), torch.stack(place).long().argmax(-1)),
         None if reset[0] is None else torch.stack(reset),
     )

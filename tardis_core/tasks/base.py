@@ -33,7 +33,12 @@ class Batch(NamedTuple):
 
     def to(self, device: torch.device) -> "Batch":
         """The same on another device."""
-        return Batch(*(part.to(device) if isinstance(part, Tensor) else part for part in self))
+        return self._replace(
+            inputs=self.inputs.to(device),
+            targets=self.targets.to(device),
+            scored_TB=self.scored_TB.to(device),
+            mask_TB=None if self.mask_TB is None else self.mask_TB.to(device),
+        )
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ class Task(ABC):
 
     Config: ClassVar[type]
     metric: ClassVar[Metric]
-    # Settings by scale as {"section.key": value}, and on top of them those of an estimator or model.
+    # Settings by scale as {"section.key": value}; on top of them those by estimator or model.
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
     recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
@@ -137,9 +142,7 @@ def score(network: Network, signature: Signature, batches: Iterable[Batch]) -> S
     has_memory_head = network.memory_head is not None
     for batch in batches:
         batch = batch.to(device)
-        prediction, state = network(
-            batch.inputs, state if batch.continues else None, batch.mask_TB
-        )
+        prediction, state = network(batch.inputs, state if batch.continues else None, batch.mask_TB)
         nats -= float(signature.log_likelihood(prediction.logits_TBO, batch).sum())
         if prediction.memory_logits_TBO is not None:
             ll_TB = signature.log_likelihood(prediction.memory_logits_TBO, batch)

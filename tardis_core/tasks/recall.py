@@ -50,7 +50,7 @@ class RecallConfig(GeneratedConfig):
         super().__post_init__()
         require(
             self.shortest >= 2,
-            f"task.shortest must be at least 2 for recall (an item and the next), not {self.shortest}",
+            f"task.shortest must be at least 2 (an item and the next), not {self.shortest}",
         )
 
 
@@ -86,7 +86,7 @@ class Recall(GeneratedTask):
         shown = length * (VECTORS + 1)
         steps = shown + 2 * VECTORS + 2
         inputs = np.zeros((steps, count, BITS + 2), np.float32)
-        inputs[0:shown : VECTORS + 1, :, ITEM] = 1
+        inputs[0 : shown : VECTORS + 1, :, ITEM] = 1
         by_item = inputs[:shown].reshape(length, VECTORS + 1, count, BITS + 2)
         by_item[:, 1:, :, :BITS] = items
         inputs[shown, :, QUERY] = 1

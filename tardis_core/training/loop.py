@@ -29,7 +29,7 @@ def pick_device(name: str) -> torch.device:
         return torch.device("cuda" if available["cuda"] else "mps" if available["mps"] else "cpu")
     here = [each for each, found in available.items() if found]
     if name.split(":")[0] not in here:
-        raise UserError(f"device {name!r} is not on this machine; choose one of: auto, {', '.join(here)}")
+        raise UserError(f"device {name!r} is not here; choose one of: auto, {', '.join(here)}")
     return torch.device(name)
 
 

@@ -1,10 +1,10 @@
 """The folder of a run: its configuration, its checkpoints, its metrics and its result.
 
-    config.json     the resolved configuration and the data, for people
-    checkpoint.pt   everything needed to go on
-    best.pt         the weights with the best validation metric
-    metrics.csv     a row a validation
-    result.json     validation and test metric, once the run is finished
+config.json     the resolved configuration and the data, for people
+checkpoint.pt   everything needed to go on
+best.pt         the weights with the best validation metric
+metrics.csv     a row a validation
+result.json     validation and test metric, once the run is finished
 """
 
 import csv
@@ -42,7 +42,9 @@ class RunFolder:
             path.mkdir(parents=True, exist_ok=True)
             (path / "config.json").touch()
         except OSError as error:
-            raise UserError(f"--out must be a folder that can be written, not {path} ({error})") from error
+            raise UserError(
+                f"--out must be a folder that can be written, not {path} ({error})"
+            ) from error
         return folder
 
     def save(self, trainer: Trainer) -> None:
