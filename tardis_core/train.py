@@ -22,7 +22,7 @@ from tardis_core.models.base import MODELS
 from tardis_core.tasks.base import SCALES, TASKS
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Row, Trainer
-from tardis_core.training.runs import RunFolder, load_checkpoint
+from tardis_core.training.runs import RunFolder, check_data, load_checkpoint
 
 EXAMPLES = """
 examples:
@@ -139,12 +139,7 @@ def _resumed(options: argparse.Namespace) -> tuple[Trainer, RunFolder]:
     if options.set or options.out:
         raise UserError("--resume goes on with the run as it is: leave --set and --out out")
     trainer = Trainer(config, load_data(config, options.data_dir, options.data), options.device)
-    if asdict(trainer.provenance) | {"origin": ""} != values["provenance"] | {"origin": ""}:
-        raise UserError(
-            f"the run in {path} was trained on {values['provenance']['name']} "
-            f"({values['provenance']['sha256'][:12]}), not on {trainer.provenance.name} "
-            f"({trainer.provenance.sha256[:12]}); give that data with --data-dir"
-        )
+    check_data(path, values["provenance"], trainer.provenance)
     trainer.restore(values)
     return trainer, RunFolder(path if path.is_dir() else path.parent)
 
@@ -217,7 +212,8 @@ def _line(trainer: Trainer, row: Row, start: int, started: float) -> str:
     total = trainer.config.training.updates
     pace = (time.perf_counter() - started) / max(1, trainer.update - start)
     return (
-        f"update {trainer.update:>6}/{total}  loss {row['loss']:.4f}  {_metric_text(trainer, row)}  "
+        f"update {trainer.update:>6}/{total}  loss {row['loss']:.4f}  "
+        f"{_metric_text(trainer, row)}  "
         f"{row['symbols_per_second']:,.0f} symbols/s  "
         f"{_duration(pace * (total - trainer.update))} left"
     )

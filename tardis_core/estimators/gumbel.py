@@ -29,7 +29,7 @@ class Gumbel(Estimator):
 
     def inverse_temperature(self, h_BH: Tensor) -> Tensor:
         """tau(h)_B1, above 1."""
-        # DEVIATION(eq tau): of h_{t-1}, as for the read logits.
+        # DEVIATION(eq 18): of h_{t-1}, as for the read logits.
         return F.softplus(self.w_tau(h_BH)) + 1
 
     def read_weights(self, pi_BK: Tensor, noise_BK: Tensor | None, h_BH: Tensor) -> Tensor:

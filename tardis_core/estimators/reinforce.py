@@ -14,7 +14,7 @@ STATISTICS_RATE = 0.01  # of the running mean and variance
 
 @dataclass(frozen=True)
 class ReinforceConfig:
-    """The knobs of Eq. (var_reduced_reinf_disc) and of the auxiliary cost."""
+    """The knobs of Eq. (16) and of the auxiliary cost."""
 
     auxiliary: bool = True  # the reward comes from the memory-only head (the paper's R')
     auxiliary_share: float = 1.0  # of that reward; the rest is the model's own log-likelihood
@@ -76,7 +76,7 @@ class Reinforce(Estimator):
         return one_hot_argmax(pi_BK.detach() if noise_BK is None else pi_BK.detach() + noise_BK)
 
     def loss(self, episode: Episode) -> tuple[Tensor, dict[str, Tensor]]:
-        """Eq. (var_reduced_reinf_disc), negated, an entropy bonus, and the baseline's own loss."""
+        """Eq. (16), negated, an entropy bonus, and the baseline's own loss."""
         mask_TB, steps = episode.mask_TB, episode.mask_TB.sum()
         reward_TB = self._reward(episode)
         baseline_TB = self._baseline(reward_TB, episode)
@@ -96,7 +96,7 @@ class Reinforce(Estimator):
         return loss, figures
 
     def _reward(self, episode: Episode) -> Tensor:
-        """R, R' of Eq. (auxilary_cost_reinforce), or a mix."""
+        """R, R' of Eq. (17), or a mix."""
         if not self.config.auxiliary or episode.memory_reward_TB is None:
             return episode.reward_TB
         share = self.config.auxiliary_share

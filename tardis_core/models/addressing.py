@@ -1,13 +1,23 @@
 """Which cell to read: the MLP over hidden state, input, cells and usage."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from tardis_core.models.memory import LAST_READ_PENALTY, MemoryState, usage
 
 
+class CellWeights(NamedTuple):
+    """W_m in its two parts: what it makes of the fixed addresses, and what awaits the contents."""
+
+    address_KP: Tensor
+    content_PC: Tensor
+
+
 class Addressing(nn.Module):
-    """Eq. (att_read): pi[i] = a . tanh(W_h h + W_x x + W_m M[i] + W_u u + b).
+    """Eq. (4): pi[i] = a . tanh(W_h h + W_x x + W_m M[i] + W_u u + b).
 
     W_m M[i] is split into the part of the fixed address and the part of the content.
     """
@@ -33,27 +43,26 @@ class Addressing(nn.Module):
         with torch.no_grad():
             self.W_m.weight.mul_(memory_gain)
 
-    def project_addresses(self, address_KA: Tensor) -> Tensor:
-        """The address part of W_m M: the same at every step of a sequence."""
-        return nn.functional.linear(address_KA, self.W_m.weight[:, : self.address_width])
+    def cell_weights(self, address_KA: Tensor) -> CellWeights:
+        """What is the same at every step of a sequence: W_m of the addresses, W_m for contents."""
+        address_PA, content_PC = self.W_m.weight.tensor_split([self.address_width], dim=1)
+        return CellWeights(F.linear(address_KA, address_PA), content_PC)
 
     def forward(
-        self, h_BH: Tensor, zx_BP: Tensor, address_KP: Tensor, memory: MemoryState
+        self, h_BH: Tensor, zx_BP: Tensor, cells: CellWeights, memory: MemoryState
     ) -> Tensor:
         """The read logits, with the cell read last put out of reach.
 
         Args:
             h_BH: the hidden state of the step before.
             zx_BP: W_x x + b of this step.
-            address_KP: from `project_addresses`.
+            cells: from `cell_weights`.
 
         Returns:
             pi_BK
         """
-        # DEVIATION(eq att_read): h_{t-1}; when the cell is chosen there is no h_t yet.
-        content_BKP = nn.functional.linear(
-            memory.content_BKC, self.W_m.weight[:, self.address_width :]
-        )
+        # DEVIATION(eq 4): h_{t-1}; when the cell is chosen there is no h_t yet.
+        cells_BKP = F.linear(memory.content_BKC, cells.content_PC) + cells.address_KP
         common_BP = self.W_h(h_BH) + zx_BP + self.W_u(usage(memory.reads_BK))
-        pi_BK = torch.tanh(content_BKP + address_KP + common_BP.unsqueeze(1)) @ self.a
+        pi_BK = torch.tanh(cells_BKP + common_BP.unsqueeze(1)) @ self.a
         return pi_BK.to(memory.last_read_BK.dtype) - LAST_READ_PENALTY * memory.last_read_BK

@@ -21,13 +21,13 @@ class ControllerState(NamedTuple):
 
 
 def gumbel_sigmoid(logit: Tensor, noise: Tensor | None) -> Tensor:
-    """Eq. (reset_alpha): sigmoid((logit + logistic noise) / 0.3), without noise at evaluation."""
+    """Eq. (8): sigmoid((logit + logistic noise) / 0.3), without noise at evaluation."""
     noisy = logit if noise is None else logit + noise
     return torch.sigmoid(noisy / RESET_TEMPERATURE)
 
 
 class Controller(nn.Module):
-    """Eqs. (lstm_gates_tardis), (reset_alpha) and (lstm_cell_gate).
+    """Eqs. (7) to (10).
 
         f, i, o     = sigm(W_h h + W_x x + W_r r)
         alpha, beta = gumbel-sigmoid(w_h . h + w_x . x + w_r . r)
@@ -99,22 +99,26 @@ class Controller(nn.Module):
         """
         zh_BG = self.W_h(state.h_BH)
         zr_BG = self.W_r(r_BQ) if self.W_r is not None else None
-        z_BG, reset_B2 = self._combine(zh_BG, zx_BG, zr_BG, reset_noise_B2)
-        f, i, o, g = self._normalise(z_BG).chunk(4, dim=1)
-        g = torch.tanh(g)
+        z_B3H, z_BH, reset_B2 = self._combine(zh_BG, zx_BG, zr_BG, reset_noise_B2)
+        if self.gain is not None:
+            z_B3H, z_BH = self._normalise(z_B3H, 0), self._normalise(z_BH, 3)
+        f, i, o = torch.sigmoid(z_B3H).chunk(3, dim=1)
+        g = torch.tanh(z_BH)
         if dropout_BH is not None:
             g = g * dropout_BH
-        c_BH = torch.sigmoid(f) * state.c_BH + torch.sigmoid(i) * g
-        h_BH = torch.sigmoid(o) * torch.tanh(c_BH)
+        c_BH = f * state.c_BH + i * g
+        h_BH = o * torch.tanh(c_BH)
         return ControllerState(h_BH, c_BH), reset_B2
 
     def _combine(
         self, zh_BG: Tensor, zx_BG: Tensor, zr_BG: Tensor | None, noise_B2: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """The pre-activations of f, i, o and g, and the RESET gates inside the last."""
-        if not self.reset_gates or zr_BG is None:
-            return (zh_BG + zx_BG if zr_BG is None else zh_BG + zx_BG + zr_BG), None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The pre-activations of f, i, o, that of g, and the RESET gates inside the latter."""
         H = self.hidden
+        if not self.reset_gates or zr_BG is None:
+            z_BG = zh_BG + zx_BG if zr_BG is None else zh_BG + zx_BG + zr_BG
+            gates_B3H, candidate_BH = z_BG.split([3 * H, H], dim=1)
+            return gates_B3H, candidate_BH, None
         blocks = [3 * H, H, RESET_GATES]
         h_gates, h_candidate, h_reset = zh_BG.split(blocks, dim=1)
         x_gates, x_candidate, x_reset = zx_BG.split(blocks, dim=1)
@@ -123,15 +127,15 @@ class Controller(nn.Module):
         alpha_B1, beta_B1 = reset_B2.split(1, dim=1)
         gates_B3H = h_gates + x_gates + r_gates
         candidate_BH = beta_B1 * h_candidate + x_candidate + alpha_B1 * r_candidate
-        return torch.cat([gates_B3H, candidate_BH], dim=1), reset_B2
+        return gates_B3H, candidate_BH, reset_B2
 
-    def _normalise(self, z_BG: Tensor) -> Tensor:
-        """Layer normalisation of each gate's pre-activation (Ba et al. 2016), where it is on.
+    def _normalise(self, z: Tensor, first: int) -> Tensor:
+        """Layer normalisation of each gate's pre-activation (Ba et al. 2016), from gate `first` on.
 
         The bias is added after it: before, centring would take a part of it away.
         """
-        if self.gain is None:
-            return z_BG
-        z_B4H = z_BG.unflatten(1, (4, self.hidden))
-        b_4H = self.b[: 4 * self.hidden].unflatten(0, (4, self.hidden))
-        return (F.layer_norm(z_B4H, (self.hidden,)) * self.gain + b_4H).flatten(1)
+        assert self.gain is not None
+        z_BNH = z.unflatten(1, (-1, self.hidden))
+        gates = slice(first, first + z_BNH.shape[1])
+        b_NH = self.b[: 4 * self.hidden].unflatten(0, (4, self.hidden))[gates]
+        return (F.layer_norm(z_BNH, (self.hidden,)) * self.gain[gates] + b_NH).flatten(1)

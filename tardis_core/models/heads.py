@@ -7,7 +7,7 @@ from tardis_core.models.base import drop
 
 
 class OutputHead(nn.Module):
-    """Eq. (prediction): W_o g(h, r), where g is one hidden layer; the softmax is the loss's."""
+    """Eq. (11): W_o g(h, r), where g is one hidden layer; the softmax is the loss's."""
 
     def __init__(
         self, hidden: int, read_width: int, width: int, outputs: int, dropout: float
@@ -32,7 +32,7 @@ class OutputHead(nn.Module):
 
 
 class MemoryHead(nn.Module):
-    """Eq. (auxilary_cost_reinforce): W_r r + W_x x, the prediction from what was read alone.
+    """Eq. (17): W_r r + W_x x, the prediction from what was read alone.
 
     It trains its own parameters only: r and x come in detached.
     """

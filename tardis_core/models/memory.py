@@ -49,7 +49,7 @@ def sparse_addresses(
 
 
 def usage(reads_BK: Tensor) -> Tensor:
-    """Eq. (norm_usages): the reads so far, centred and divided by their standard deviation.
+    """Eq. (6): the reads so far, centred and divided by their standard deviation.
 
     All zero where every cell was read equally often, so also before the first read.
     """
@@ -57,7 +57,7 @@ def usage(reads_BK: Tensor) -> Tensor:
 
 
 def read(w_BK: Tensor, address_KA: Tensor, content_BKC: Tensor) -> Tensor:
-    """Eq. (reading_linear): r = M^T w, both the address and the content part.
+    """Eq. (1): r = M^T w, both the address and the content part.
 
     Returns:
         r_BQ
@@ -79,5 +79,5 @@ def write_cell(read_BK: Tensor, steps_B: Tensor) -> Tensor:
 
 
 def write(content_BKC: Tensor, place_BK: Tensor, microstate_BC: Tensor) -> Tensor:
-    """Eq. (linproj): M[i] = W_m h at the place of the write; the other cells stay as they are."""
+    """Eq. (2): M[i] = W_m h at the place of the write; the other cells stay as they are."""
     return torch.where(place_BK.unsqueeze(2), microstate_BC.unsqueeze(1), content_BKC)

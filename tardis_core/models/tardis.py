@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tardis_core.errors import require
 from tardis_core.estimators.base import Estimator
 from tardis_core.models import memory as mem
-from tardis_core.models.addressing import Addressing
+from tardis_core.models.addressing import Addressing, CellWeights
 from tardis_core.models.base import (
     MODELS,
     Hidden,
@@ -165,13 +165,13 @@ class Tardis(SequenceModel):
         # What does not depend on the step before is computed for the whole sequence.
         zx_gates_TBG = self.controller.project_inputs(x_TBD)
         zx_read_TBP = self.addressing.W_x(self.estimator.addressing_view(x_TBD))
-        address_KP = self.addressing.project_addresses(self.address_KA)
+        cells = self.addressing.cell_weights(self.address_KA)
         steps = []
         for t, (zx_gates_BG, zx_read_BP) in enumerate(
             zip(zx_gates_TBG.unbind(), zx_read_TBP.unbind(), strict=True)
         ):
             new, made = self.step(
-                zx_gates_BG, zx_read_BP, address_KP, state, noise.at(t) if noise else None
+                zx_gates_BG, zx_read_BP, cells, state, noise.at(t) if noise else None
             )
             state = new if mask_TB is None else keep_where_masked(mask_TB[t], new, state)
             steps.append(made)
@@ -181,7 +181,7 @@ class Tardis(SequenceModel):
         self,
         zx_gates_BG: Tensor,
         zx_read_BP: Tensor,
-        address_KP: Tensor,
+        cells: CellWeights,
         state: TardisState,
         noise: TardisNoise | None,
     ) -> tuple[TardisState, Hidden]:
@@ -192,7 +192,7 @@ class Tardis(SequenceModel):
         pi_BK = self.addressing(
             seen(h_BH),
             zx_read_BP,
-            address_KP,
+            cells,
             memory._replace(content_BKC=seen(memory.content_BKC)),
         )
         w_BK = self.estimator.read_weights(pi_BK, noise.read_TBK if noise else None, h_BH)

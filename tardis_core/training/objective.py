@@ -15,7 +15,7 @@ class Objective(NamedTuple):
     """What one batch came to."""
 
     loss: Tensor  # to be minimised
-    task_loss: Tensor  # Eq. (prediction_cost_reinforce), in nats
+    task_loss: Tensor  # Eq. (12), in nats
     figures: dict[str, Tensor]  # worth watching
     state: State
 

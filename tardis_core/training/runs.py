@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tardis_core.config import Config, config_from_dict
+from tardis_core.data.dataset import Provenance
 from tardis_core.data.files import write_atomically
 from tardis_core.errors import UserError
 from tardis_core.training import checkpoint
@@ -77,6 +78,15 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Any], Config]:
         raise UserError(
             f"the checkpoint {path} does not fit this version of the program: {error}"
         ) from error
+
+
+def check_data(run: Path, recorded: dict[str, Any], found: Provenance) -> None:
+    """Refuse other data than the run was trained on, wherever its files may lie now."""
+    if (recorded["name"], recorded["sha256"]) != (found.name, found.sha256):
+        raise UserError(
+            f"the run {run} was trained on {recorded['name']} ({recorded['sha256'][:12]}), not on "
+            f"{found.name} ({found.sha256[:12]}); give that data with --data-dir or --data"
+        )
 
 
 def as_csv(rows: list[Row]) -> str:
