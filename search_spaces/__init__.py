@@ -1,0 +1,1 @@
+"""What a sweep searches: one file a task."""
