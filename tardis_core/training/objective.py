@@ -41,28 +41,29 @@ def objective(
         loss = loss + memory_loss
         figures["memory_loss"] = memory_loss.detach()
 
+    mask_TB = torch.ones_like(ll_TB) if batch.mask_TB is None else batch.mask_TB.to(ll_TB.dtype)
     estimator = getattr(network.model, "estimator", None)
     if isinstance(estimator, Estimator):
-        extra, more = estimator.loss(_episode(prediction, batch, ll_TB, memory_ll_TB, progress))
+        extra, more = estimator.loss(_episode(prediction, mask_TB, ll_TB, memory_ll_TB, progress))
         figures |= more
         if extra is not None:
             loss = loss + extra
     if prediction.hidden.reset_TB2 is not None:
-        alpha, beta = prediction.hidden.reset_TB2.detach().mean((0, 1))
+        open_2 = (prediction.hidden.reset_TB2.detach() * mask_TB.unsqueeze(-1)).sum((0, 1))
+        alpha, beta = open_2 / mask_TB.sum()
         figures |= {"alpha": alpha, "beta": beta}
     return Objective(loss, task_loss, figures, state)
 
 
 def _episode(
     prediction: Prediction,
-    batch: Batch,
+    mask_TB: Tensor,
     ll_TB: Tensor,
     memory_ll_TB: Tensor | None,
     progress: float,
 ) -> Episode:
     reads = prediction.hidden.reads
     assert reads is not None, "a model with an estimator reports its reads"
-    mask_TB = torch.ones_like(ll_TB) if batch.mask_TB is None else batch.mask_TB.to(ll_TB.dtype)
     return Episode(
         pi_TBK=reads.pi_TBK,
         read_TB=reads.read_TB,

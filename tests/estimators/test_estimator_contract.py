@@ -1,0 +1,93 @@
+"""What every registered estimator must do."""
+
+import pytest
+import torch
+
+from tardis_core.build import build_network
+from tardis_core.config import make_config
+from tardis_core.estimators.base import ESTIMATORS, Episode, one_hot_argmax
+from tardis_core.tasks.base import TASKS
+
+every_estimator = pytest.mark.parametrize("name", ESTIMATORS.names())
+SIGNATURE = TASKS.get("recall").signature
+
+
+def make(name):
+    kind = ESTIMATORS.get(name)
+    return kind(kind.Config(), inputs=2, hidden=4)
+
+
+def draw(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def test_one_hot_argmax_marks_the_greatest_score():
+    made = one_hot_argmax(torch.tensor([[0.5, -1.0, 2.0], [3.0, 3.5, -9.0]]))
+    assert made.tolist() == [[0, 0, 1], [0, 1, 0]]
+    assert made.dtype == torch.float32
+
+
+@every_estimator
+@pytest.mark.parametrize("noisy", [True, False])
+def test_the_read_is_exactly_the_one_hot_of_the_greatest_noisy_logit(name, noisy):
+    pi, noise = 5 * draw(200, 6), 5 * draw(200, 6, seed=1)
+    w = make(name).read_weights(pi, noise if noisy else None, draw(200, 4, seed=2))
+    scores = pi + noise if noisy else pi
+    expected = torch.zeros(200, 6)
+    expected[torch.arange(200), scores.argmax(1)] = 1
+    assert torch.equal(w, expected)
+    assert not torch.equal(pi.argmax(1), (pi + noise).argmax(1))
+
+
+@every_estimator
+def test_the_view_of_the_addressing_has_the_same_values(name):
+    tensor = draw(3, 4)
+    assert torch.equal(make(name).addressing_view(tensor), tensor)
+
+
+@every_estimator
+def test_the_loss_is_a_finite_scalar_or_none_and_its_figures_are_detached(name):
+    pi = draw(5, 3, 4).requires_grad_()
+    episode = Episode(
+        pi,
+        pi.argmax(-1),
+        draw(5, 3, 2),
+        -draw(5, 3).abs(),
+        -draw(5, 3, seed=1).abs(),
+        torch.ones(5, 3),
+        progress=0.1,
+    )
+    loss, figures = make(name).loss(episode)
+    if loss is not None:
+        assert loss.shape == ()
+        assert loss.isfinite()
+        loss.backward()
+        assert pi.grad.any()
+    assert not any(figure.requires_grad for figure in figures.values())
+    assert all(figure.isfinite() for figure in figures.values())
+
+
+def network_of(name):
+    overrides = {"model.hidden": 8, "memory.cells": 4}
+    config = make_config("recall", "tardis", name, "smoke", overrides=overrides)
+    return build_network(config, SIGNATURE).double()
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+def test_all_estimators_run_the_same_model_given_the_same_noise(noisy):
+    weights, made = None, {}
+    x = draw(12, 5, SIGNATURE.inputs).double()
+    for name in ESTIMATORS.names():
+        model = network_of(name).model
+        shared = {k: v for k, v in model.state_dict().items() if not k.startswith("estimator.")}
+        weights = weights or shared
+        model.load_state_dict(weights, strict=False)
+        noise = model.draw_noise(x, torch.Generator().manual_seed(0)) if noisy else None
+        made[name], _ = model(x, None, None, noise)
+    first = next(iter(made.values()))
+    assert len(made) >= 2
+    assert len(first.reads.read_TB.unique()) > 1
+    for hidden in made.values():
+        assert torch.equal(hidden.reads.read_TB, first.reads.read_TB)
+        assert torch.equal(hidden.h_TBH, first.h_TBH)
+        assert torch.equal(hidden.r_TBQ, first.r_TBQ)

@@ -1,0 +1,225 @@
+"""REINFORCE's gradient is right on average: every path of reads is enumerated, none is sampled."""
+
+import itertools
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from tardis_core.build import build_network
+from tardis_core.config import make_config
+from tardis_core.estimators.base import Episode
+from tardis_core.models.tardis import TardisNoise
+from tardis_core.tasks.base import Batch, Signature
+from tardis_core.training.objective import objective
+
+SIGNATURE = Signature(inputs=2, symbols=False, outputs=3, bits=False)
+SIZES = [(2, 3), (3, 3)]  # (K, T)
+
+
+def make_network(K, **settings):
+    """A tiny network with large weights, so that reads matter and odds are uneven."""
+    plain = {
+        "model.hidden": 3,
+        "memory.cells": K,
+        "memory.address": 2,
+        "memory.content": 2,
+        "memory.attention": 2,
+        "estimator.auxiliary": False,
+        "estimator.gamma": 1.0,
+        "estimator.baseline": "none",
+        "estimator.normalise_variance": False,
+        "estimator.weight": 1.0,
+        "estimator.entropy": 0.0,
+    }
+    config = make_config("copy", "tardis", "reinforce", "smoke", overrides=plain | settings)
+    network = build_network(config, SIGNATURE).double()
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator).double())
+    return network
+
+
+def make_batch(T, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return Batch(
+        torch.randn(T, 1, 2, generator=generator).double(),
+        torch.randint(3, (T, 1), generator=generator),
+        torch.ones(T, 1, dtype=torch.bool),
+    )
+
+
+class Paths(NamedTuple):
+    """Every path of reads through one sequence, side by side."""
+
+    pi_TNK: Tensor
+    read_TN: Tensor
+    reward_TN: Tensor  # log-likelihood of the targets
+    x_TND: Tensor
+
+    @property
+    def log_p_TN(self):
+        """Log-odds of each read, the last-read penalty included."""
+        log_p = torch.log_softmax(self.pi_TNK, -1)
+        return log_p.gather(-1, self.read_TN.unsqueeze(-1)).squeeze(-1)
+
+    @property
+    def p_N(self):
+        return self.log_p_TN.sum(0).exp()
+
+    def episode(self, *numbers):
+        """Some of the paths, as a batch."""
+        chosen = [part[:, list(numbers)] for part in self]
+        pi, read, reward, x = chosen
+        return Episode(pi, read, x, reward, None, torch.ones_like(reward), 0.0)
+
+
+def forced(read_TN, K):
+    """Noise that leaves no choice."""
+    return TardisNoise(1e6 * torch.nn.functional.one_hot(read_TN, K).double(), None, None)
+
+
+def all_paths(network, batch):
+    T, K = len(batch.inputs), network.model.memory_config.cells
+    read_TN = torch.tensor(list(itertools.product(range(K), repeat=T))).T
+    count = read_TN.shape[1]
+    x = batch.inputs.expand(-1, count, -1)
+    hidden, _ = network.model(x, None, None, forced(read_TN, K))
+    assert torch.equal(hidden.reads.read_TB, read_TN)
+    logits = network.head(hidden.h_TBH, hidden.r_TBQ)
+    wide = Batch(x, batch.targets.expand(-1, count), batch.scored_TB.expand(-1, count))
+    reward = SIGNATURE.log_likelihood(logits, wide).detach()
+    return Paths(hidden.reads.pi_TBK, read_TN, reward, x)
+
+
+def gradient(network, total):
+    """Of the addressing parameters, as one vector."""
+    parameters = list(network.model.addressing.parameters())
+    made = torch.autograd.grad(total, parameters, retain_graph=True)
+    return torch.cat([part.flatten() for part in made])
+
+
+def expected_estimate(network, paths):
+    """The mean over paths of the gradient that one sequence alone gives; ascent, not descent."""
+    estimator, T = network.model.estimator, len(paths.read_TN)
+    saved = {name: buffer.clone() for name, buffer in estimator.named_buffers()}
+    total = 0.0
+    for n, p in enumerate(paths.p_N.detach()):
+        estimator.load_state_dict(estimator.state_dict() | saved)
+        total = total - p * T * estimator.loss(paths.episode(n))[0]
+    return gradient(network, total)
+
+
+def assert_same(mine, theirs):
+    assert theirs.abs().max() > 1e-2  # there is something to get wrong
+    torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+def expected_return(network, batch):
+    paths = all_paths(network, batch)
+    return (paths.p_N * paths.reward_TN.sum(0)).sum()
+
+
+@pytest.mark.parametrize(("K", "T"), SIZES)
+def test_the_paths_make_up_the_whole_of_the_probability(K, T):
+    p_N = all_paths(make_network(K), make_batch(T)).p_N
+    assert len(p_N) == K**T
+    assert p_N.sum().item() == pytest.approx(1, abs=1e-12)
+    assert (p_N > 0.01).sum() >= K  # no path is the only one that counts
+
+
+@pytest.mark.parametrize(("K", "T"), SIZES)
+def test_the_gradient_is_that_of_the_expected_return(K, T):
+    network, batch = make_network(K), make_batch(T)
+    exact = gradient(network, expected_return(network, batch))
+    assert_same(expected_estimate(network, all_paths(network, batch)), exact)
+
+
+@pytest.mark.parametrize(("K", "T"), SIZES)
+def test_the_expected_return_has_no_gradient_that_the_detached_inputs_hide(K, T):
+    """By differences: with the reads given, addressing acts on nothing but the odds."""
+    network, batch = make_network(K), make_batch(T)
+    estimate = expected_estimate(network, all_paths(network, batch))
+    parameters = list(network.model.addressing.parameters())
+    generator = torch.Generator().manual_seed(5)
+    direction = torch.randn(estimate.shape, generator=generator).double()
+    start = torch.nn.utils.parameters_to_vector(parameters).detach()
+    values = []
+    for sign in (1, -1):
+        torch.nn.utils.vector_to_parameters(start + sign * 1e-5 * direction, parameters)
+        values.append(expected_return(network, batch).item())
+    assert (estimate @ direction).item() == pytest.approx((values[0] - values[1]) / 2e-5, rel=1e-6)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.6])
+def test_discounted_returns_are_on_average_the_discounted_sum_of_the_paper(gamma):
+    """sum_t sum_{j >= t} gamma^(j - t) E[R_j grad log p_t]"""
+    K, T = 3, 3
+    network, batch = make_network(K, **{"estimator.gamma": gamma}), make_batch(T)
+    paths = all_paths(network, batch)
+    total = 0.0
+    for t in range(T):
+        for j in range(t, T):
+            weight = paths.p_N.detach() * gamma ** (j - t) * paths.reward_TN[j]
+            total = total + (weight * paths.log_p_TN[t]).sum()
+    assert_same(expected_estimate(network, paths), gradient(network, total))
+
+
+@pytest.mark.parametrize(("K", "T"), SIZES)
+def test_a_constant_baseline_changes_estimates_and_not_their_mean(K, T):
+    network, batch = make_network(K, **{"estimator.baseline": "running"}), make_batch(T)
+    network.model.estimator.reward_mean.fill_(-1.7)
+    paths = all_paths(network, batch)
+    exact = gradient(network, expected_return(network, batch))
+    assert_same(expected_estimate(network, paths), exact)
+    with_it = network.model.estimator.loss(paths.episode(1))[0]
+    without = make_network(K).model.estimator.loss(paths.episode(1))[0]
+    assert not torch.isclose(with_it, without)
+
+
+def test_an_input_baseline_does_not_change_the_mean():
+    network, batch = make_network(3, **{"estimator.baseline": "input"}), make_batch(3)
+    exact = gradient(network, expected_return(network, batch))
+    assert_same(expected_estimate(network, all_paths(network, batch)), exact)
+
+
+def test_the_mean_of_the_others_is_unbiased_over_all_pairs_of_paths():
+    K, T = 3, 2
+    network = make_network(K, **{"estimator.baseline": "batch"})
+    batches = [make_batch(T, seed) for seed in (0, 1)]
+    one, other = (all_paths(network, batch) for batch in batches)
+    pairs = Paths(*(torch.cat(parts, 1) for parts in zip(one, other, strict=True)))
+    count, total = len(one.p_N), 0.0
+    for a, b in itertools.product(range(count), repeat=2):
+        p = (one.p_N[a] * other.p_N[b]).detach()
+        loss, _ = network.model.estimator.loss(pairs.episode(a, count + b))
+        total = total - p * 2 * T * loss
+    exact = gradient(network, sum(expected_return(network, batch) for batch in batches))
+    assert_same(gradient(network, total), exact)
+
+
+def test_a_baseline_with_ones_own_reward_in_it_would_show_here(monkeypatch):
+    """The test above can fail: the plain mean of the batch halves the gradient of a pair."""
+    monkeypatch.setattr(
+        "tardis_core.estimators.reinforce.mean_of_the_others",
+        lambda reward, mask: reward.mean(1, keepdim=True).expand_as(reward),
+    )
+    with pytest.raises(AssertionError):
+        test_the_mean_of_the_others_is_unbiased_over_all_pairs_of_paths()
+
+
+def test_the_objective_hands_the_estimator_what_the_network_did(monkeypatch):
+    """The same through the whole of a training step, path by path."""
+    K, T = 3, 3
+    network, batch = make_network(K), make_batch(T)
+    paths = all_paths(network, batch)
+    exact = gradient(network, expected_return(network, batch))
+    total = torch.zeros_like(exact)
+    for n, p in enumerate(paths.p_N.detach()):
+        noise = forced(paths.read_TN[:, n : n + 1], K)
+        monkeypatch.setattr(network.model, "draw_noise", lambda x, generator, noise=noise: noise)
+        made = objective(network, SIGNATURE, batch, None, torch.Generator(), 0.0)
+        total -= p * T * gradient(network, made.loss)
+    assert_same(total, exact)

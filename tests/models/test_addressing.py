@@ -1,0 +1,105 @@
+"""The read logits against numbers worked out by hand."""
+
+import math
+
+import pytest
+import torch
+from torch import tensor
+
+from tardis_core.estimators.gumbel import Gumbel, GumbelConfig
+from tardis_core.models.controller import ControllerState
+from tardis_core.models.memory import MemoryState
+from tardis_core.models.tardis import MemoryConfig, Tardis, TardisConfig, TardisState
+
+tanh = math.tanh
+USAGE = 1 / math.sqrt(1 + 1e-5)  # of reads (3, 1): centred (1, -1), variance 1
+
+
+def make(D=1, H=1, **sizes):
+    return Tardis(D, TardisConfig(hidden=H), MemoryConfig(**sizes), Gumbel(GumbelConfig(), D, H))
+
+
+def hand_model():
+    """D 1, H 1, K 2, A 1, C 1, P 1, with weights that differ from each other."""
+    model = make(cells=2, address=1, content=1, attention=1).double()
+    values = {
+        "address_KA": [[1.0], [-2.0]],
+        "addressing.a": [2.0],
+        "addressing.W_h.weight": [[0.5]],
+        "addressing.W_x.weight": [[0.25]],
+        "addressing.W_x.bias": [0.125],
+        "addressing.W_m.weight": [[0.1, 0.3]],  # address, content
+        "addressing.W_u.weight": [[0.2, -0.4]],
+    }
+    values = {name: tensor(value, dtype=torch.float64) for name, value in values.items()}
+    model.load_state_dict(model.state_dict() | values)
+    return model
+
+
+def logits(model, *, h, x, content, reads, last):
+    """pi of one step from a state written out."""
+    controller = ControllerState(tensor([[h]]).double(), tensor([[0.0]]).double())
+    memory = MemoryState(
+        tensor([[[each] for each in content]]).double(),
+        tensor([reads]).double(),
+        tensor([last]).double(),
+        tensor([5]),
+    )
+    hidden, _ = model(tensor([[[x]]]).double(), TardisState(controller, memory))
+    return hidden.reads.pi_TBK[0, 0]
+
+
+def test_logits_of_the_first_step():
+    # h 0, u 0, contents 0: b + W_x x + W_m [address, 0] = 0.125 + 0.25 · 2 + 0.1 · (1, -2)
+    hidden, _ = hand_model()(tensor([[[2.0]]]).double())
+    expected = [2 * tanh(0.725), 2 * tanh(0.425)]
+    assert hidden.reads.pi_TBK[0, 0].tolist() == pytest.approx(expected, abs=1e-12)
+
+
+def test_logits_with_every_term():
+    common = 0.125 + 0.25 * 2 + 0.5 * -1 + 0.2 * USAGE - 0.4 * -USAGE
+    expected = [2 * tanh(common + 0.1 + 0.3 * 4), 2 * tanh(common - 0.2 + 0.3 * -5)]
+    made = logits(hand_model(), h=-1.0, x=2.0, content=[4, -5], reads=[3, 1], last=[0, 0])
+    assert made.tolist() == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_cell_read_last_loses_one_hundred():
+    step = dict(h=-1.0, x=2.0, content=[4, -5], reads=[3, 1])
+    free = logits(hand_model(), last=[0, 0], **step).tolist()
+    made = logits(hand_model(), last=[0, 1], **step).tolist()
+    assert made == pytest.approx([free[0], free[1] - 100], abs=1e-12)
+
+
+def test_gradient_of_a_logit_by_hand():
+    model = hand_model()
+    step = dict(h=-1.0, x=2.0, content=[1, -5], reads=[3, 1], last=[1, 0])
+    logits(model, **step)[0].backward()
+    inside = 0.125 + 0.25 * 2 + 0.5 * -1 + 0.6 * USAGE + 0.1 + 0.3
+    slope = 2 * (1 - tanh(inside) ** 2)
+    expected = {
+        "a": [tanh(inside)],
+        "W_h.weight": [-slope],
+        "W_x.weight": [2 * slope],
+        "W_x.bias": [slope],
+        "W_m.weight": [slope, slope],  # address 1, content 1
+        "W_u.weight": [slope * USAGE, -slope * USAGE],
+    }
+    for name, parameter in model.addressing.named_parameters():
+        assert parameter.grad.flatten().tolist() == pytest.approx(expected[name], abs=1e-12)
+
+
+@pytest.mark.parametrize(("hidden", "asked", "width"), [(8, 3, 3), (8, 0, 2), (1, 0, 1)])
+def test_the_mlp_is_as_wide_as_asked_or_a_quarter_of_the_state(hidden, asked, width):
+    assert make(H=hidden, attention=asked).addressing.a.shape == (width,)
+
+
+def test_gain_scales_the_initial_matrix_over_the_memory_and_no_other():
+    made = []
+    for gain in (1.0, 5.0):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            made.append(make(H=8, gain=gain).state_dict())
+    plain, scaled = made
+    name = "addressing.W_m.weight"
+    assert torch.equal(scaled.pop(name), 5 * plain.pop(name))
+    assert all(torch.equal(scaled[name], plain[name]) for name in plain)
