@@ -1,1 +1,28 @@
-"""What a sweep searches: one file a task."""
+"""What a sweep searches: one file a task.
+
+A space is a module with `space(trial, scale, estimators, models)`, which asks an Optuna trial for
+settings of `tardis_core` by their names, and `first_guesses(scale, estimators, models)`, the
+paper's own configurations. A new file with a `space` is found by itself.
+"""
+
+from search_spaces.common import DEFAULT_MODELS, SCALES
+from search_spaces.describing import describe
+from search_spaces.fixing import BoundSpace, FixedSpace, bind, fix
+from search_spaces.loading import FileSpace, SpaceModule, load, load_file, names
+from search_spaces.sampling import sampler
+
+__all__ = [
+    "DEFAULT_MODELS",
+    "SCALES",
+    "BoundSpace",
+    "FileSpace",
+    "FixedSpace",
+    "SpaceModule",
+    "bind",
+    "describe",
+    "fix",
+    "load",
+    "load_file",
+    "names",
+    "sampler",
+]
