@@ -43,5 +43,8 @@ def command(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:
         except Diverged as error:
             print(f"diverged: {error}", file=sys.stderr)
             return EXIT_DIVERGED
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            return EXIT_INTERRUPTED
 
     return wrapped

@@ -14,13 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tardis_core.errors import UserError, choices
+from tardis_core.errors import UserError, choices, require
 from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS, ModelConfig
 from tardis_core.tasks.base import SCALES, TASKS
 from tardis_core.training.schedule import TrainingConfig
 
 NO_ESTIMATOR = "none"  # of a model that makes no discrete choice
+SEEDS = 2**63  # NumPy takes no negative seed, torch none above this
 
 
 @dataclass(frozen=True)
@@ -77,13 +78,14 @@ def make_config(
     """
     if scale not in SCALES:
         raise UserError(f"unknown scale {scale!r}; choose one of: {', '.join(SCALES)}")
+    require(0 <= seed < SEEDS, f"the seed must be from 0 to {SEEDS - 1}, not {seed}")
     estimator = _estimator_for(model, estimator)
     task_class, sections = TASKS.get(task), _section_classes(task, model, estimator)
     defaults = dict(task_class.presets[scale])
     for part in (model, estimator):
         defaults |= task_class.recipes.get(part, {})
-    # A preset speaks of TARDIS's memory too; a model without one leaves that out.
-    known = {key: value for key, value in defaults.items() if key.split(".")[0] in sections}
+    # A preset speaks of TARDIS's memory and gates too; a model without them leaves that out.
+    known = {key: value for key, value in defaults.items() if _has(sections, key)}
     return _build(task, model, estimator, scale, seed, sections, known | dict(overrides or {}))
 
 
@@ -98,6 +100,7 @@ def config_from_dict(values: Mapping[str, Any]) -> Config:
 
 def _estimator_for(model: str, estimator: str | None) -> str:
     if MODELS.get(model).discrete:
+        ESTIMATORS.get(estimator or "gumbel")
         return estimator or "gumbel"
     if estimator not in (None, NO_ESTIMATOR):
         discrete = choices(name for name in MODELS.names() if MODELS.get(name).discrete)
@@ -118,6 +121,15 @@ def _section_classes(task: str, model: str, estimator: str) -> dict[str, type]:
         "training": TrainingConfig,
     }
     return {name: section for name, section in sections.items() if section is not None}
+
+
+def _has(sections: Mapping[str, type], key: str) -> bool:
+    section, _, field = key.partition(".")
+    return section in sections and field in _names(sections[section])
+
+
+def _names(section: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(section)]
 
 
 def _build(
@@ -158,7 +170,7 @@ def _field_type(key: str, sections: Mapping[str, type]) -> Any:
             f"{', '.join(sections)}"
         )
     hints = typing.get_type_hints(sections[section])
-    names = [each.name for each in dataclasses.fields(sections[section])]
+    names = _names(sections[section])
     if field not in names:
         close = difflib.get_close_matches(field, names, n=1)
         hint = f" (did you mean {section}.{close[0]}?)" if close else ""
@@ -175,8 +187,9 @@ def convert(key: str, value: Any, kind: Any) -> Any:
     """`value` as the type of the setting, or an error with the rule, the value and the choices."""
     if typing.get_origin(kind) is Literal:
         options = typing.get_args(kind)
-        if value in options:
-            return value
+        for option in options:
+            if value in (option, str(option)):
+                return option
         raise UserError(f"{key} must be one of {', '.join(map(str, options))}, not {value!r}")
     if isinstance(kind, types.UnionType):
         raise TypeError(f"{key}: a setting has one type, not {kind}")
@@ -194,7 +207,7 @@ def _number(key: str, value: Any, kind: type) -> Any:
         made = kind(value)
         exact = not isinstance(value, bool) and (kind is not int or float(value) == made)
         finite = kind is str or abs(made) < float("inf")  # false for nan, too
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         exact = finite = False
     if not (exact and finite):
         raise UserError(f"{key} must be {rule}, not {value!r}")

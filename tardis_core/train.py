@@ -1,6 +1,7 @@
 """Train a model on a task: `python -m tardis_core.train copy`."""
 
 import argparse
+import shlex
 import signal
 import sys
 import time
@@ -15,7 +16,7 @@ from tqdm import tqdm
 from tardis_core.build import load_data
 from tardis_core.cli import EXIT_INTERRUPTED, Parser, command, setting
 from tardis_core.config import Config, make_config
-from tardis_core.data.files import SOURCES
+from tardis_core.data.files import SOURCES, check_source, data_dir
 from tardis_core.errors import Diverged, UserError
 from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS
@@ -80,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not _train(trainer, folder):
         print(
             f"Stopped at update {trainer.update} of {trainer.config.training.updates}, saved. "
-            f"Go on with:\n  {_resume_command(folder)}"
+            f"Go on with:\n  {_resume_command(folder, options)}"
         )
         return EXIT_INTERRUPTED
     _report(trainer, folder)
@@ -108,11 +109,19 @@ def _print_settings(config: Config) -> int:
 
 
 def _new(options: argparse.Namespace, config: Config) -> tuple[Trainer, RunFolder]:
-    trainer = Trainer(config, load_data(config, options.data_dir, options.data), options.device)
+    trainer = Trainer(config, _data(options, config), options.device)
     folder = RunFolder.create(Path(options.out) if options.out else _free_folder(config))
     folder.describe(trainer)
     folder.save(trainer)
     return trainer, folder
+
+
+def _data(options: argparse.Namespace, config: Config) -> Any:
+    """The data of the task; a task that makes its own is as strict about the options."""
+    check_source(options.data)
+    if options.data_dir:
+        data_dir(options.data_dir)
+    return load_data(config, options.data_dir, options.data)
 
 
 def _free_folder(config: Config) -> Path:
@@ -138,10 +147,23 @@ def _resumed(options: argparse.Namespace) -> tuple[Trainer, RunFolder]:
             )
     if options.set or options.out:
         raise UserError("--resume goes on with the run as it is: leave --set and --out out")
-    trainer = Trainer(config, load_data(config, options.data_dir, options.data), options.device)
-    check_data(path, values["provenance"], trainer.provenance)
-    trainer.restore(values)
-    return trainer, RunFolder(path if path.is_dir() else path.parent)
+    trainer = Trainer(config, _data(options, config), options.device)
+    _restore(trainer, values, path)
+    return trainer, RunFolder.reopen(path if path.is_dir() else path.parent, trainer)
+
+
+def _restore(trainer: Trainer, values: dict[str, Any], path: Path) -> None:
+    try:
+        check_data(path, values["provenance"], trainer.provenance)
+        trainer.restore(values)
+    except UserError:
+        raise
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0][:120]
+        raise UserError(
+            f"{path} cannot be resumed: it holds no whole run of this version of the program "
+            f"({type(error).__name__}: {reason}); give the folder of a run, or start a new one"
+        ) from error
 
 
 def _headline(trainer: Trainer) -> str:
@@ -259,8 +281,13 @@ def _result(trainer: Trainer, best: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _resume_command(folder: RunFolder) -> str:
-    return f"python -m tardis_core.train --resume {folder.path}"
+def _resume_command(folder: RunFolder, options: argparse.Namespace) -> str:
+    """With the options that a checkpoint does not hold, where they were given."""
+    words = ["python", "-m", "tardis_core.train", "--resume", str(folder.path)]
+    for name in ("device", "data_dir", "data"):
+        if getattr(options, name) not in (None, "auto"):
+            words += [f"--{name.replace('_', '-')}", getattr(options, name)]
+    return shlex.join(words)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """Checkpoints: written whole or not at all, read without running anything they contain."""
 
 import os
-import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from tardis_core.data.disk import replacing
 from tardis_core.errors import UserError
 
 FORMAT = 1
@@ -14,26 +15,22 @@ FORMAT = 1
 
 def save(path: Path, values: dict[str, Any]) -> None:
     """Write tensors and plain values to `path`, replacing what is there in one step."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            torch.save({"format": FORMAT, **values}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        torch.save({"format": FORMAT, **values}, file)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def load(path: Path) -> dict[str, Any]:
     """Read what `save` wrote; tensors arrive on the CPU."""
-    if not path.is_file():
+    if not os.path.isfile(path):  # of a path, also one that no file can have
         raise UserError(f"there is no checkpoint {path}; give the folder of a run or a .pt file")
     try:
-        values = torch.load(path, map_location="cpu", weights_only=True)
-        if values["format"] != FORMAT:
-            raise ValueError(f"its format is {values['format']}, this version reads {FORMAT}")
+        with warnings.catch_warnings(action="ignore"):  # whatever is odd about it ends in an error
+            values = torch.load(path, map_location="cpu", weights_only=True)
+        found = values.get("format") if isinstance(values, dict) else None
+        if found != FORMAT:
+            raise ValueError(f"its format is {found}, this version reads {FORMAT}")
     except Exception as error:  # the readers of torch, zip and pickle raise many kinds
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(

@@ -28,9 +28,13 @@ def pick_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if available["cuda"] else "mps" if available["mps"] else "cpu")
     here = [each for each, found in available.items() if found]
-    if name.split(":")[0] not in here:
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in here:
         raise UserError(f"device {name!r} is not here; choose one of: auto, {', '.join(here)}")
-    return torch.device(name)
+    return device
 
 
 class Trainer:

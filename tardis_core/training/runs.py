@@ -10,6 +10,7 @@ result.json     validation and test metric, once the run is finished
 import csv
 import io
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ class RunFolder:
     def create(cls, path: Path) -> "RunFolder":
         """A new folder; one that holds a run already is left alone."""
         folder = cls(path)
-        if folder.checkpoint.exists():
+        if os.path.exists(folder.checkpoint):
             raise UserError(
                 f"{path} already holds a run; go on with it by --resume {path}, "
                 "or choose another folder with --out"
@@ -48,15 +49,24 @@ class RunFolder:
             ) from error
         return folder
 
-    def save(self, trainer: Trainer) -> None:
-        """Write the checkpoint, and the metrics that belong to it.
+    @classmethod
+    def reopen(cls, path: Path, trainer: Trainer) -> "RunFolder":
+        """The folder of a run that stopped, however it stopped: made to fit its checkpoint."""
+        folder = cls(path)
+        for abandoned in path.glob(".*.part"):
+            abandoned.unlink(missing_ok=True)
+        folder._write_metrics(trainer)
+        return folder
 
-        The metrics are written anew from the checkpoint's own history, so that a row is
-        never lost and never there twice, whenever the process is killed.
-        """
+    def save(self, trainer: Trainer) -> None:
+        """Write the checkpoint, and the metrics that belong to it."""
         if trainer.best is not None and trainer.best_update == trainer.update:
             checkpoint.save(self.best, {**trainer.model_state(), "metric": trainer.best})
         checkpoint.save(self.checkpoint, trainer.state())
+        self._write_metrics(trainer)
+
+    def _write_metrics(self, trainer: Trainer) -> None:
+        """Anew from the checkpoint's own history: no row is ever lost, or there twice."""
         write_atomically(self.path / "metrics.csv", as_csv(trainer.history).encode())
 
     def describe(self, trainer: Trainer) -> None:
@@ -71,7 +81,7 @@ class RunFolder:
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Any], Config]:
     """A checkpoint file, or the one in the folder of a run, with its configuration."""
-    values = checkpoint.load(path / "checkpoint.pt" if path.is_dir() else path)
+    values = checkpoint.load(path / "checkpoint.pt" if os.path.isdir(path) else path)
     try:
         return values, config_from_dict(values["config"])
     except (KeyError, TypeError, UserError) as error:

@@ -35,15 +35,20 @@ class TrainingConfig:
         require(0 < rate < 10, f"training.learning_rate must be above 0 and below 10, not {rate}")
         start = self.decay_from
         require(0 <= start < 1, f"training.decay_from must be at least 0 and below 1, not {start}")
+        require(
+            self.decay == "constant" or self.final_rate <= rate,
+            f"training.final_rate must be at most training.learning_rate={rate}, "
+            f"not {self.final_rate}",
+        )
 
 
 def learning_rate(update: int, config: TrainingConfig) -> float:
     """The rate of update number `update`, counted from 0: warm-up, plateau, decay."""
     if update < config.warmup:
         return config.learning_rate * (update + 1) / config.warmup
-    start = config.decay_from * config.updates
+    start, last = config.decay_from * config.updates, config.updates - 1
     if config.decay == "constant" or update <= start:
         return config.learning_rate
-    done = min(1.0, (update - start) / max(1.0, config.updates - 1 - start))
+    done = 1.0 if update >= last else (update - start) / (last - start)
     left = 1 - done if config.decay == "linear" else (1 + math.cos(math.pi * done)) / 2
     return config.final_rate + (config.learning_rate - config.final_rate) * left

@@ -287,7 +287,7 @@ def test_measuring_changes_nothing_and_says_the_same_again(name):
         ("copy", {"draws": 0}, "task.draws must be at least 1, not 0"),
         ("copy", {"valid_sequences": 0}, "task.valid_sequences must be at least 1, not 0"),
         ("copy", {"test_sequences": -1}, "task.test_sequences must be at least 1, not -1"),
-        ("recall", {"shortest": 1}, "task.shortest must be at least 2 for recall"),
+        ("recall", {"shortest": 1}, "task.shortest must be at least 2"),
     ],
 )
 def test_a_wrong_size_is_refused_with_the_rule(name, values, rule):

@@ -1,0 +1,22 @@
+"""What all tests share: one thread a process, and never a download or a home folder."""
+
+import os
+
+# Before torch is imported, also in the processes that tests start: two test processes with two
+# threads each, on two cores, take three times as long.
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ.setdefault("TARDIS_OFFLINE", "1")
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory):
+    """Converted and parsed data of a test run goes to a folder of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "TARDIS_CACHE" not in os.environ:
+            patch.setenv("TARDIS_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield

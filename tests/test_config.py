@@ -1,0 +1,313 @@
+"""Settings: where they come from, how they are read, and how a wrong one is answered."""
+
+import dataclasses
+import json
+import typing
+from typing import Any, Literal
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tardis_core.config import config_from_dict, convert, make_config
+from tardis_core.errors import UserError
+from tardis_core.estimators.base import ESTIMATORS
+from tardis_core.models.base import MODELS
+from tardis_core.tasks.base import SCALES, TASKS
+
+SECTIONS = ("task", "model", "memory", "estimator", "training")
+PAIRS = [
+    (model, estimator)
+    for model in MODELS.names()
+    for estimator in (ESTIMATORS.names() if MODELS.get(model).discrete else [None])
+]
+COMBINATIONS = [(task, *pair) for task in TASKS.names() for pair in PAIRS]
+
+
+# Where values come from
+
+
+def preset(monkeypatch, settings: dict[str, Any], **recipes: dict[str, Any]) -> None:
+    """Give the task copy these presets and recipes, for one test."""
+    monkeypatch.setattr(TASKS.get("copy"), "presets", dict.fromkeys(SCALES, settings))
+    monkeypatch.setattr(TASKS.get("copy"), "recipes", recipes)
+
+
+def hidden(**more: Any) -> int:
+    return make_config("copy", **more).model_settings.hidden
+
+
+def test_the_dataclass_has_the_first_word(monkeypatch):
+    preset(monkeypatch, {})
+    assert hidden() == 128
+
+
+def test_the_preset_beats_the_dataclass(monkeypatch):
+    preset(monkeypatch, {"model.hidden": 10})
+    assert hidden() == 10
+
+
+def test_the_recipe_of_the_model_beats_the_preset(monkeypatch):
+    preset(monkeypatch, {"model.hidden": 10}, tardis={"model.hidden": 20})
+    assert (hidden(), hidden(model="lstm")) == (20, 10)
+
+
+def test_the_recipe_of_the_estimator_beats_that_of_the_model(monkeypatch):
+    recipes = {"tardis": {"model.hidden": 20}, "reinforce": {"model.hidden": 25}}
+    preset(monkeypatch, {"model.hidden": 10}, **recipes)
+    assert (hidden(estimator="reinforce"), hidden(estimator="gumbel")) == (25, 20)
+
+
+def test_the_user_has_the_last_word(monkeypatch):
+    preset(monkeypatch, {"model.hidden": 10}, gumbel={"model.hidden": 25})
+    assert hidden(overrides={"model.hidden": 30}) == 30
+
+
+def test_the_scale_chooses_the_preset():
+    sizes = {scale: make_config("copy", scale=scale).training.updates for scale in SCALES}
+    assert sizes == {"smoke": 200, "small": 6000, "paper": 15000}
+
+
+def test_a_preset_of_tardis_leaves_out_what_another_model_does_not_have(monkeypatch):
+    preset(monkeypatch, {"model.hidden": 10, "model.reset_bias": 3.0, "memory.cells": 5})
+    assert "model.reset_bias" not in make_config("copy", "lstm").settings()
+    assert hidden(model="lstm") == 10
+
+
+def test_gumbel_is_the_estimator_unless_another_is_named():
+    assert make_config("copy").estimator == "gumbel"
+    assert make_config("copy", "lstm").estimator == "none"
+
+
+# Every task, model and estimator
+
+
+@pytest.mark.parametrize("task", TASKS.names())
+def test_every_task_has_every_scale(task):
+    assert set(TASKS.get(task).presets) == set(SCALES)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize(("task", "model", "estimator"), COMBINATIONS)
+def test_every_preset_resolves(task, model, estimator, scale):
+    config = make_config(task, model, estimator, scale)
+    assert (config.task, config.model, config.scale) == (task, model, scale)
+
+
+@pytest.mark.parametrize("task", TASKS.names())
+def test_presets_and_recipes_name_settings_that_some_run_has(task):
+    runs = [make_config(task, *pair).settings() for pair in PAIRS]
+    parts = [*TASKS.get(task).presets.values(), *TASKS.get(task).recipes.values()]
+    assert {key for part in parts for key in part} <= {key for run in runs for key in run}
+
+
+@pytest.mark.parametrize("task", TASKS.names())
+def test_recipes_belong_to_a_model_or_an_estimator(task):
+    assert set(TASKS.get(task).recipes) <= {*MODELS.names(), *ESTIMATORS.names()}
+
+
+def values_near(kind: Any, default: Any) -> st.SearchStrategy[Any]:
+    """Values of a setting's type that stay near its default, where they are mostly valid."""
+    if typing.get_origin(kind) is Literal:
+        return st.sampled_from(typing.get_args(kind))
+    if kind is bool:
+        return st.booleans()
+    if kind is int:
+        return st.integers(default, default + 9)
+    return st.floats(0.5 * default, default) if default else st.floats(0, 0.9)
+
+
+def overrides_of(config: Any) -> st.SearchStrategy[dict[str, Any]]:
+    strategies = {
+        f"{section}.{field.name}": values_near(
+            typing.get_type_hints(type(values))[field.name], getattr(values, field.name)
+        )
+        for section, values in config.sections().items()
+        for field in dataclasses.fields(values)
+    }
+    return st.fixed_dictionaries({}, optional=strategies)
+
+
+@pytest.mark.parametrize(("task", "model", "estimator"), COMBINATIONS)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_a_configuration_survives_json_and_the_command_line(task, model, estimator, data):
+    scale, seed = data.draw(st.sampled_from(SCALES)), data.draw(st.integers(0, 2**31))
+    overrides = data.draw(overrides_of(make_config(task, model, estimator, scale)))
+    try:
+        config = make_config(task, model, estimator, scale, seed, overrides)
+    except UserError:  # two settings that do not go together
+        assume(False)
+    assert config_from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    as_text = {key: str(value) for key, value in overrides.items()}
+    assert make_config(task, model, estimator, scale, seed, as_text) == config
+    assert overrides.items() <= config.settings().items()
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_configuration_cannot_be_changed(section):
+    config = make_config("copy", estimator="reinforce")
+    values = config.sections()[section]
+    field = dataclasses.fields(values)[0].name
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(values, field, 1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.seed = 1
+
+
+def test_a_model_without_memory_has_no_such_section():
+    assert list(make_config("copy", "lstm").sections()) == ["task", "model", "training"]
+
+
+# How text is read
+
+
+@pytest.mark.parametrize("text", ["true", "True", "YES", "on", "1", True, 1])
+def test_ways_to_say_yes(text):
+    assert make_config("copy", overrides={"model.layer_norm": text}).model_settings.layer_norm
+
+
+@pytest.mark.parametrize("text", ["false", "FALSE", "no", "off", "0", False, 0])
+def test_ways_to_say_no(text):
+    overrides = {"model.reset_gates": text}
+    assert make_config("copy", overrides=overrides).model_settings.reset_gates is False
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "kind", "expected"),
+    [
+        ("a.b", "12", int, 12),
+        ("a.b", 12.0, int, 12),
+        ("a.b", "1e-3", float, 0.001),
+        ("a.b", 1, float, 1.0),
+        ("a.b", "text", str, "text"),
+        ("a.b", "cosine", Literal["linear", "cosine"], "cosine"),
+        ("a.b", "10", Literal[5, 10], 10),
+        ("a.b", 10, Literal[5, 10], 10),
+    ],
+)
+def test_a_value_is_read_by_the_type_of_its_field(key, value, kind, expected):
+    read = convert(key, value, kind)
+    assert (read, type(read)) == (expected, type(expected))
+
+
+# What is wrong
+
+
+def refused(key: str, value: Any) -> str:
+    with pytest.raises(UserError) as error:
+        make_config("copy", estimator="reinforce", overrides={key: value})
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    "value", ["many", "", "1.5", 1.5, "1e3", True, None, float("inf"), float("nan"), 10**400]
+)
+def test_a_whole_number_must_be_one(value):
+    assert refused("model.hidden", value) == f"model.hidden must be a whole number, not {value!r}"
+
+
+@pytest.mark.parametrize("value", ["fast", "", "inf", "nan", True, None, 10**400])
+def test_a_number_must_be_one_and_finite(value):
+    expected = f"training.learning_rate must be a number, not {value!r}"
+    assert refused("training.learning_rate", value) == expected
+
+
+@pytest.mark.parametrize("value", ["maybe", "", 2, None])
+def test_a_switch_must_be_on_or_off(value):
+    assert refused("model.layer_norm", value).endswith(f"must be true or false, not {value!r}")
+
+
+@pytest.mark.parametrize("value", ["slow", "", 3, None, ["linear"]])
+def test_a_choice_must_be_one_of_those_there_are(value):
+    expected = f"training.decay must be one of constant, linear, cosine, not {value!r}"
+    assert refused("training.decay", value) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "rule"),
+    [
+        ("memory.cells", 0, "at least 1"),
+        ("memory.cells", -3, "at least 1"),
+        ("memory.address_density", 0.0, "in (0, 1]"),
+        ("model.hidden", 0, "at least 1"),
+        ("model.dropout", 1.0, "at least 0 and below 1"),
+        ("estimator.gamma", 1.1, "in [0, 1]"),
+        ("task.longest", 0, "at most task.longest"),
+        ("training.batch", 0, "at least 1"),
+        ("training.updates", 0, "at least 1"),
+        ("training.evaluate_every", 0, "at least 1"),
+        ("training.clip", -0.5, "not be negative"),
+        ("training.learning_rate", 0.0, "above 0 and below 10"),
+        ("training.decay_from", 1.0, "at least 0 and below 1"),
+    ],
+)
+def test_a_value_out_of_range_is_answered_with_the_rule_and_the_value(key, value, rule):
+    message = refused(key, value)
+    assert key in message
+    assert rule in message
+    assert str(value) in message
+
+
+def test_an_unknown_setting_suggests_the_close_one_and_lists_all():
+    assert refused("memory.cels", 4) == (
+        "unknown setting 'memory.cels' (did you mean memory.cells?); memory has: memory.address, "
+        "memory.address_density, memory.address_scale, memory.attention, memory.cells, "
+        "memory.content, memory.gain"
+    )
+
+
+def test_an_unknown_setting_with_nothing_close_lists_all():
+    message = refused("task.zzz", 4)
+    assert "did you mean" not in message
+    assert "task.longest" in message
+
+
+def test_an_estimator_without_settings_says_so():
+    with pytest.raises(UserError, match=r"estimator has: none$"):
+        make_config("copy", estimator="gumbel", overrides={"estimator.gamma": 0.9})
+
+
+@pytest.mark.parametrize("key", ["cells", "memry.cells", "", "."])
+def test_an_unknown_section_lists_those_of_the_run(key):
+    assert refused(key, 4).endswith("of this run: task, model, memory, estimator, training")
+
+
+def test_a_section_of_another_model_is_unknown():
+    with pytest.raises(UserError, match=r"of this run: task, model, training$"):
+        make_config("copy", "lstm", overrides={"memory.cells": 4})
+
+
+def test_a_model_that_makes_no_choice_takes_no_estimator():
+    with pytest.raises(UserError) as error:
+        make_config("copy", "lstm", "gumbel")
+    assert str(error.value) == (
+        "model 'lstm' makes no discrete choice, so estimator 'gumbel' does not apply; "
+        "leave it out, or choose a model that does: tardis"
+    )
+
+
+@pytest.mark.parametrize("name", ["none", "nope"])
+def test_a_model_that_makes_choices_needs_an_estimator_that_there_is(name):
+    with pytest.raises(UserError, match=f"unknown estimator '{name}'.* gumbel, reinforce$"):
+        make_config("copy", "tardis", name)
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        ({"task": "nope"}, "task"),
+        ({"model": "nope"}, "model"),
+        ({"estimator": "nope"}, "estimator"),
+        ({"scale": "nope"}, "scale"),
+    ],
+)
+def test_an_unknown_name_lists_the_choices(names, kind):
+    with pytest.raises(UserError, match=f"unknown {kind} 'nope'; choose one of: \\w+"):
+        make_config(**{"task": "copy", **names})
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_a_seed_must_be_one_that_all_generators_take(seed):
+    with pytest.raises(UserError, match=f"seed must be .*, not {seed}$"):
+        make_config("copy", seed=seed)
