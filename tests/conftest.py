@@ -7,8 +7,8 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.setdefault("TARDIS_OFFLINE", "1")
 
-import pytest  # noqa: E402
-import torch  # noqa: E402
+import pytest
+import torch
 
 torch.set_num_threads(1)
 

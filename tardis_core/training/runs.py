@@ -92,9 +92,10 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Any], Config]:
 
 def check_data(run: Path, recorded: dict[str, Any], found: Provenance) -> None:
     """Refuse other data than the run was trained on, wherever its files may lie now."""
-    if (recorded["name"], recorded["sha256"]) != (found.name, found.sha256):
+    name, checksum = recorded.get("name"), str(recorded.get("sha256"))
+    if (name, checksum) != (found.name, found.sha256):
         raise UserError(
-            f"the run {run} was trained on {recorded['name']} ({recorded['sha256'][:12]}), not on "
+            f"the run {run} was trained on {name} ({checksum[:12]}), not on "
             f"{found.name} ({found.sha256[:12]}); give that data with --data-dir or --data"
         )
 
