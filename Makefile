@@ -6,6 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
+KERNEL := $(wildcard tardis_core/kernels/native/*.[ch])
 
 .PHONY: test lint setup clean
 
@@ -20,7 +21,7 @@ lint: $(STAMP)
 setup: $(STAMP)
 
 # The stamp is newer than what it was made from, so a second run installs nothing.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt setup.py $(KERNEL)
 	@echo "Setting up $(VENV): a few minutes the first time."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'

@@ -7,7 +7,7 @@ the batch; named tuples may be nested.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +46,7 @@ class ModelConfig:
     recurrent_dropout: float = 0.0
     dropout: float = 0.0  # on the input vectors and on the hidden layer of the output head
     forget_bias: float = 1.0
+    backend: Literal["auto", "reference", "native"] = "auto"  # of tardis_core.kernels; all agree
 
     def __post_init__(self) -> None:
         require(self.hidden >= 1, f"model.hidden must be at least 1, not {self.hidden}")
@@ -63,6 +64,7 @@ class SequenceModel(nn.Module, ABC):
     Memory: ClassVar[type | None] = None  # the class of the `memory` section, if there is one
     discrete: ClassVar[bool] = False  # whether it needs an estimator
 
+    config: ModelConfig
     read_width: int = 0
 
     @abstractmethod

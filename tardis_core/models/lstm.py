@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tardis_core import kernels
 from tardis_core.models.base import (
     MODELS,
     Hidden,
@@ -46,6 +47,9 @@ class Lstm(SequenceModel):
         mask_TB: Tensor | None = None,
         noise: LstmNoise | None = None,
     ) -> tuple[Hidden, ControllerState]:
+        backend = kernels.resolve(self, x_TBD)
+        if backend != "reference":
+            return kernels.run_lstm(backend, self, x_TBD, state, mask_TB, noise)
         state = state or self.initial_state(x_TBD.shape[1], x_TBD)
         dropout_TBH = noise.dropout_TBH if noise else None
         hidden = []

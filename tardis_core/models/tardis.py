@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from tardis_core import kernels
 from tardis_core.errors import require
 from tardis_core.estimators.base import Estimator
 from tardis_core.models import memory as mem
@@ -96,6 +97,7 @@ class Tardis(SequenceModel):
     Config = TardisConfig
     Memory = MemoryConfig
     discrete = True
+    config: TardisConfig
     address_KA: Tensor
 
     def __init__(
@@ -161,6 +163,10 @@ class Tardis(SequenceModel):
         mask_TB: Tensor | None = None,
         noise: TardisNoise | None = None,
     ) -> tuple[Hidden, TardisState]:
+        backend = kernels.resolve(self, x_TBD)
+        if backend != "reference":
+            hidden, *parts = kernels.run_tardis(backend, self, x_TBD, state, mask_TB, noise)
+            return hidden, TardisState(*parts)
         state = state or self.initial_state(x_TBD.shape[1], x_TBD)
         # What does not depend on the step before is computed for the whole sequence.
         zx_gates_TBG = self.controller.project_inputs(x_TBD)

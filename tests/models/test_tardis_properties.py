@@ -63,7 +63,7 @@ def test_each_step_changes_one_cell_which_then_holds_the_micro_state(case):
         ).bool()
         old, new = before.memory.content_BKC, after.memory.content_BKC
         assert torch.equal(new[~written], old[~written])
-        assert torch.equal(new[written], model.W_m(hidden.h_TBH[0]))
+        torch.testing.assert_close(new[written], model.W_m(hidden.h_TBH[0]))
         assert (written.sum(1) == 1).all()
 
 

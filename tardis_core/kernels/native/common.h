@@ -1,0 +1,30 @@
+/* What the variants of the kernel share: threads, and the table of 1 / n!. */
+
+#ifndef TARDIS_COMMON_H
+#define TARDIS_COMMON_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How an OpenMP runtime starts a team: GOMP_parallel(function, data, threads, flags). */
+typedef void (*parallel_fn)(void (*)(void *), void *, unsigned, unsigned);
+
+/* Run work(data, i) for all i < shares, on the pool's threads or on new ones. */
+void in_parallel(parallel_fn pool, void (*work)(void *, int64_t), void *data, int64_t shares);
+
+static inline char *align_64(char *p) { return (char *)(((uintptr_t)p + 63) / 64 * 64); }
+
+static const double INVERSE_FACTORIAL[] = {
+    1.0,        1.0,         1.0 / 2,       1.0 / 6,        1.0 / 24,        1.0 / 120,        1.0 / 720,
+    1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600,
+    1.0 / 6227020800.0,
+};
+
+#define UNROLLED _Pragma("GCC unroll 16")
+#define CAT3_(a, b, c) a##_##b##_##c
+#define CAT3(a, b, c) CAT3_(a, b, c)
+
+#endif

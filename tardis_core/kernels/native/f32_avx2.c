@@ -1,0 +1,10 @@
+#include "common.h"
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#include "f32.h"
+#include "avx2.h"
+#define FAST_RECIPROCAL FAST_RECIPROCAL_F32
+#define VARIANT run_f32_avx2
+#include "problem.h"
+#include "vectors.h"
+#include "sequence.h"
+#endif

@@ -1,0 +1,7 @@
+#include "common.h"
+#include "f32.h"
+#include "base.h"
+#define VARIANT run_f32_base
+#include "problem.h"
+#include "vectors.h"
+#include "sequence.h"

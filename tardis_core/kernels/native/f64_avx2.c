@@ -1,0 +1,9 @@
+#include "common.h"
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#include "f64.h"
+#include "avx2.h"
+#define VARIANT run_f64_avx2
+#include "problem.h"
+#include "vectors.h"
+#include "sequence.h"
+#endif

@@ -1,0 +1,87 @@
+"""Which backend runs a sequence, and running it.
+
+`reference` is the readable loop of the model itself, `native` is compiled code for the CPU.
+`auto` takes the fastest that can; a backend that was asked for by name and cannot is an error.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from tardis_core.errors import UserError
+from tardis_core.estimators.gumbel import Gumbel
+from tardis_core.estimators.reinforce import Reinforce
+from tardis_core.kernels import inputs, library, native
+from tardis_core.models.base import Hidden, SequenceModel, State
+
+if TYPE_CHECKING:
+    from tardis_core.models.lstm import Lstm
+    from tardis_core.models.tardis import Tardis
+
+_AUTO = ("native",)  # the fastest first
+_RUN = {"native": native.run}
+
+
+def resolve(model: SequenceModel, x: Tensor) -> str:
+    """The backend that runs `model` on inputs of the type and device of `x`."""
+    asked = model.config.backend
+    if asked == "reference":
+        return asked
+    if asked == "auto":
+        return next((name for name in _AUTO if _obstacle(name, model, x) is None), "reference")
+    obstacle = _obstacle(asked, model, x)
+    if obstacle is not None:
+        raise UserError(
+            f"model.backend={asked} cannot run this: {obstacle}; "
+            "choose model.backend=auto, which takes the fastest that can"
+        )
+    return asked
+
+
+def _obstacle(backend: str, model: SequenceModel, x: Tensor) -> str | None:
+    """Why a backend cannot run this model on such inputs, or None if it can."""
+    from tardis_core.models.lstm import Lstm
+    from tardis_core.models.tardis import Tardis
+
+    # The exact class: a subclass may compute something else.
+    if type(model) not in (Lstm, Tardis):
+        return f"it has no kernel for the model {type(model).__name__}"
+    if isinstance(model, Tardis) and type(model.estimator) not in (Gumbel, Reinforce):
+        return f"it has no kernel for the estimator {type(model.estimator).__name__}"
+    if torch.is_autocast_enabled(x.device.type):
+        return "it does not compute in mixed precision"
+    types = {each.dtype for each in model.parameters()} | {x.dtype}
+    if len(types) > 1 or not types <= {torch.float32, torch.float64}:
+        return "it computes in float32 or float64 alone"
+    if backend == "native":
+        if x.device.type != "cpu":
+            return f"it is for the CPU, not for {x.device.type}"
+        if library.load() is None:
+            return "its library was not built when the package was installed (is there a compiler?)"
+    return None
+
+
+def run_lstm(
+    backend: str, model: "Lstm", x_TBD: Tensor, state: State, mask_TB: Tensor | None, noise: Any
+) -> tuple[Hidden, Any]:
+    """`Lstm.forward` by a backend other than the reference."""
+    trained, fixed = inputs.of_lstm(model, x_TBD, state, mask_TB, noise)
+    return inputs.lstm_result(_RUN[backend](trained, fixed))
+
+
+def run_tardis(
+    backend: str, model: "Tardis", x_TBD: Tensor, state: State, mask_TB: Tensor | None, noise: Any
+) -> tuple[Hidden, Any, Any]:
+    """`Tardis.forward` by a backend other than the reference; the state comes in its two parts."""
+    straight_through = isinstance(model.estimator, Gumbel)
+    trained, fixed = inputs.of_tardis(
+        model,
+        x_TBD,
+        state,
+        mask_TB,
+        noise,
+        soft=straight_through and noise is not None,
+        attached=straight_through,
+    )
+    return inputs.tardis_result(_RUN[backend](trained, fixed))
