@@ -11,7 +11,6 @@ from search_spaces.generated import PAPER_SIZES, ROWS, SMOKE_SIZES, search
 # What the paper does not say: the recipe of the task in `tardis_core`.
 RECIPE: Mapping[str, Any] = {
     "task.draws": 3,
-    "model.reset_bias": 3.0,
     "memory.address_scale": 1.0,
     "memory.gain": 1.0,
     "training.clip": 0.5,

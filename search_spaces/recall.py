@@ -11,7 +11,6 @@ from search_spaces.generated import PAPER_SIZES, ROWS, SMOKE_SIZES, search
 # What the paper does not say: the recipe of the task in `tardis_core`.
 RECIPE: Mapping[str, Any] = {
     "task.draws": 2,
-    "model.reset_bias": 1.0,
     "memory.address_scale": 0.3,
     "memory.gain": 2.0,
     "training.clip": 1.0,

@@ -18,6 +18,7 @@ EVALUATION_BATCH = 256
 # What the paper says of both tasks (section "NTM Tasks"), under the names of our settings.
 PAPER_SIZES = {
     "model.hidden": 120,
+    "model.reset_gates": False,  # its table for these tasks names no "+ R"
     "memory.cells": 16,
     "memory.address": 4,
     "memory.content": 32,

@@ -47,6 +47,7 @@ class Snli(Task):
             "model.hidden": 48,
             "model.embedding": 24,
             "model.layer_norm": True,
+            "model.reset_gates": False,  # the paper's table for SNLI names no "+ R"
             "model.recurrent_dropout": 0.05,
             "memory.cells": 8,
             "memory.content": 16,
@@ -57,6 +58,7 @@ class Snli(Task):
             "model.hidden": 128,
             "model.embedding": 96,
             "model.layer_norm": True,
+            "model.reset_gates": False,
             "model.recurrent_dropout": 0.2,
             "model.dropout": 0.3,
             "memory.cells": 16,
@@ -73,6 +75,7 @@ class Snli(Task):
             "model.hidden": 300,
             "model.embedding": 300,
             "model.layer_norm": True,
+            "model.reset_gates": False,
             "model.recurrent_dropout": 0.2,
             "model.dropout": 0.2,
             "memory.cells": 20,
