@@ -171,8 +171,9 @@ def _headline(trainer: Trainer) -> str:
     parameters = sum(each.numel() for each in trainer.network.parameters())
     estimator = "" if config.estimator == "none" else f" with {config.estimator}"
     return (
-        f"{config.task}: {config.model}{estimator}, {parameters:,} parameters, "
-        f"scale {config.scale} (change with --scale), seed {config.seed}, on {trainer.device}\n"
+        f"{config.task}: {config.model}{estimator}, {trainer.backend} backend, "
+        f"{parameters:,} parameters, scale {config.scale} (change with --scale), "
+        f"seed {config.seed}, on {trainer.device}\n"
         f"data: {data.name}, {data.origin}"
     )
 
@@ -277,6 +278,7 @@ def _result(trainer: Trainer, best: dict[str, Any]) -> dict[str, Any]:
         "updates": trainer.update,
         "training_seconds": trainer.history[-1]["training_seconds"],
         "data": asdict(trainer.provenance),
+        "backend": trainer.backend,
         "config": trainer.config.to_dict(),
     }
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tardis_core import kernels
 from tardis_core.build import build_network, build_task
 from tardis_core.config import Config
 from tardis_core.data.dataset import Provenance
@@ -57,6 +58,12 @@ class Trainer:
         self.history: list[Row] = []
         self._sums: Row = {}  # of the updates since the last validation
         self._seconds = 0.0
+
+    @property
+    def backend(self) -> str:
+        """The backend of `tardis_core.kernels` that really runs, whatever the settings ask for."""
+        with self._precision():
+            return kernels.resolve(self.network.model, next(self.network.parameters()))
 
     @property
     def finished(self) -> bool:
@@ -173,6 +180,7 @@ class Trainer:
         return {
             "config": self.config.to_dict(),
             "provenance": asdict(self.provenance),
+            "backend": self.backend,
             "update": self.update,
             "network": self.network.state_dict(),
         }

@@ -71,7 +71,11 @@ class RunFolder:
 
     def describe(self, trainer: Trainer) -> None:
         """Write what the run is, before it starts."""
-        about = {"config": trainer.config.to_dict(), "data": asdict(trainer.provenance)}
+        about = {
+            "config": trainer.config.to_dict(),
+            "data": asdict(trainer.provenance),
+            "backend": trainer.backend,
+        }
         write_atomically(self.path / "config.json", _json(about))
 
     def write_result(self, result: dict[str, Any]) -> None:
