@@ -73,8 +73,8 @@ class Ptb(Task):
             "training.warmup": 100,
             "training.decay": "cosine",
             "training.decay_from": 0.0,
-            "training.updates": 4000,
-            "training.evaluate_every": 400,
+            "training.updates": 6000,
+            "training.evaluate_every": 500,
         },
         # DEVIATION(sec. PTB): the paper gives length 150, Adam, layer normalisation and recurrent
         # dropout; the sizes are ours, near those of the systems it compares with.
