@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from tardis_core.kernels import library
 from tardis_core.kernels.inputs import Fixed, Outputs, Trained
@@ -55,8 +54,12 @@ class _Sequence(torch.autograd.Function):
         return tuple(outputs)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "the native kernel has no second derivative (create_graph=True); "
+                "set model.backend=reference for that"
+            )
         if ctx.overwritten:
             raise RuntimeError(
                 "the native kernel has overwritten what a second backward through the same "
