@@ -1,3 +1,4 @@
+# make sweep   set everything up, then a small sweep of ptb (under 5 minutes)
 # make test    set everything up in .venv (once), then ruff, mypy and the tests
 # make lint    ruff and mypy alone
 # make clean   forget the set-up
@@ -8,7 +9,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 KERNEL := $(wildcard tardis_core/kernels/native/*.[ch])
 
-.PHONY: test lint setup clean
+.PHONY: sweep test lint setup clean
+
+sweep: $(STAMP)
+	$(BIN)/python -m orchestrator.sweep ptb --smoke
 
 test: lint
 	$(BIN)/python -m pytest

@@ -1,0 +1,151 @@
+"""The options of a sweep, and the plan that they ask for."""
+
+import argparse
+import os
+import re
+import time
+from pathlib import Path
+
+import torch
+
+from orchestrator.plan import PLAN_FILE, SweepPlan, check_name, folder_of, load_plan
+from orchestrator.run import space_of
+from tardis_core.cli import Parser, setting
+from tardis_core.config import make_config
+from tardis_core.errors import UserError
+from tardis_core.estimators.base import ESTIMATORS
+from tardis_core.models.base import MODELS
+from tardis_core.registry import Registry
+from tardis_core.tasks.base import SCALES, TASKS
+
+DEFAULT_TRIALS = {"smoke": 6, "small": 40, "paper": 100}
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+EXAMPLES = """
+examples:
+  python -m orchestrator.sweep ptb --smoke                   a few tiny trials, in minutes
+  python -m orchestrator.sweep ptb --dry-run                 the plan, without running it
+  python -m orchestrator.sweep copy --estimators reinforce --set memory.cells=32
+  python -m orchestrator.sweep --resume NAME                 after Ctrl-C, a crash or a power cut
+  python -m orchestrator.sweep --extend NAME --trials +20    search on in the same study
+"""
+
+
+def parser() -> Parser:
+    """The options of the command."""
+    made = Parser(prog="python -m orchestrator.sweep", description=__doc__, epilog=EXAMPLES)
+    made.add_argument("task", nargs="?", help=f"one of: {', '.join(TASKS.names())}")
+    made.add_argument("--trials", help="how many; with --extend +N (default: by the scale)")
+    made.add_argument("--time-budget", metavar="TIME", help="stop after 90s, 30m or 2h")
+    made.add_argument("--scale", help=f"sizes and budget: {', '.join(SCALES)} (default: by GPUs)")
+    made.add_argument("--smoke", action="store_true", help="short for --scale smoke")
+    made.add_argument("--estimators", help=f"to search over: {','.join(ESTIMATORS.names())}")
+    made.add_argument("--models", default="tardis", help=f"of {','.join(MODELS.names())}")
+    made.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="fix what is searched"
+    )
+    made.add_argument("--space", metavar="FILE", help="your own search space")
+    made.add_argument("--seed", type=int, default=0, help="of the search and of every trial")
+    made.add_argument("--cpus-per-trial", type=float, default=1.0)
+    made.add_argument("--gpus-per-trial", type=float, default=0.0, help="0.25 packs four on a GPU")
+    made.add_argument("--concurrency", type=int, default=0, help="at most so many trials at once")
+    made.add_argument("--address", help="of an existing Ray cluster (default: one on this machine)")
+    made.add_argument("--storage", default="", help="folder or URI that all nodes share")
+    made.add_argument("--tracking-uri", default="", help="of MLflow (default: sqlite here)")
+    made.add_argument("--name", help="of the sweep (default: task, scale and time)")
+    made.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
+    made.add_argument("--data", default="auto", help="auto, real or standin (default: auto)")
+    made.add_argument("--resume", metavar="NAME", help="go on with a sweep that was stopped")
+    made.add_argument("--extend", metavar="NAME", help="add trials to a sweep: --trials +20")
+    made.add_argument("--dry-run", action="store_true", help="print the plan and stop")
+    return made
+
+
+def plan_from(options: argparse.Namespace) -> SweepPlan:
+    """The plan that the options ask for: a new one, or that of a sweep that exists."""
+    if options.resume:
+        return load_plan(options.resume)
+    if options.extend:
+        plan = load_plan(options.extend)
+        return plan.with_more_trials(_count(options.trials or "", prefix="+"))
+    if options.task is None:
+        raise UserError(f"name a task: {', '.join(TASKS.names())}; or --resume a sweep")
+    return _new_plan(options)
+
+
+def _new_plan(options: argparse.Namespace) -> SweepPlan:
+    scale = _scale(options)
+    metric = TASKS.get(options.task).metric
+    name = check_name(options.name or f"{options.task}-{scale}-{time.strftime('%Y%m%d-%H%M%S')}")
+    if (folder_of(name) / PLAN_FILE).exists():
+        raise UserError(f"there is a sweep {name!r} already; --resume it, or choose another --name")
+    fixed = dict(setting(text) for text in options.set)
+    training = {key: value for key, value in fixed.items() if key.startswith("training.")}
+    config = make_config(options.task, scale=scale, seed=options.seed, overrides=training)
+    made = SweepPlan(
+        name=name,
+        task=options.task,
+        scale=scale,
+        trials=_count(options.trials) if options.trials else DEFAULT_TRIALS[scale],
+        metric=metric.name,
+        better=metric.better,
+        models=_names(options.models, "model", MODELS),
+        estimators=_names(
+            options.estimators or ",".join(ESTIMATORS.names()), "estimator", ESTIMATORS
+        ),
+        fixed=fixed,
+        space=options.space,
+        seed=options.seed,
+        reports=-(-config.training.updates // config.training.evaluate_every),
+        cpus_per_trial=options.cpus_per_trial,
+        gpus_per_trial=options.gpus_per_trial,
+        concurrency=options.concurrency,
+        time_budget=_seconds(options.time_budget) if options.time_budget else 0.0,
+        storage=options.storage,
+        tracking_uri=options.tracking_uri or default_tracking_uri(),
+        data_dir=options.data_dir,
+        data=options.data,
+    )
+    space_of(made)  # a wrong name or value in --set is said now, not by every trial
+    return made
+
+
+def _scale(options: argparse.Namespace) -> str:
+    """What was asked for, or what fits the machine: the paper's sizes need a GPU."""
+    if options.smoke:
+        return "smoke"
+    scale: str = options.scale or ("paper" if torch.cuda.is_available() else "small")
+    if scale not in SCALES:
+        raise UserError(f"unknown scale {scale!r}; choose one of: {', '.join(SCALES)}")
+    return scale
+
+
+def _names(text: str, kind: str, registry: Registry[type]) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise UserError(f"name at least one {kind}: {', '.join(registry.names())}")
+    for name in names:
+        registry.get(name)
+    return names
+
+
+def _count(text: str, prefix: str = "") -> int:
+    digits = text.removeprefix(prefix)
+    if not digits.isdigit() or int(digits) < 1:
+        example = f"{prefix}20"
+        raise UserError(f"--trials is a whole number from 1, such as {example}, not {text!r}")
+    return int(digits)
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text)
+    if not found:
+        raise UserError(
+            f"--time-budget is a number with a unit, such as 90s, 30m or 2h, not {text!r}"
+        )
+    return float(found[1]) * UNITS[found[2]]
+
+
+def default_tracking_uri() -> str:
+    """MLFLOW_TRACKING_URI, or a database in the working folder."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path('mlflow.db').absolute()}"

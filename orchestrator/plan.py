@@ -1,0 +1,101 @@
+"""What a sweep is: everything that was asked for, kept beside it so that it can be resumed."""
+
+import json
+import re
+import uuid
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tardis_core.data.files import write_atomically
+from tardis_core.errors import UserError
+
+NAME_RULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+HOME = Path("sweeps")  # all sweeps of a working folder
+PLAN_FILE = "sweep.json"
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """A sweep as it was asked for; `trials` alone may grow."""
+
+    name: str
+    task: str
+    scale: str
+    trials: int
+    metric: str
+    better: str  # lower | higher
+    models: tuple[str, ...] = ("tardis",)
+    estimators: tuple[str, ...] = ("gumbel", "reinforce")
+    fixed: dict[str, str] = field(default_factory=dict)  # --set: what is not searched
+    space: str | None = None  # a user's file instead of search_spaces
+    seed: int = 0
+    reports: int = 1  # validations of a full trial
+    cpus_per_trial: float = 1.0
+    gpus_per_trial: float = 0.0
+    concurrency: int = 0  # 0: as many as the cluster has room for
+    time_budget: float = 0.0  # seconds; 0 has no limit
+    storage: str = ""  # where Ray keeps trials and checkpoints; empty: the folder of the sweep
+    tracking_uri: str = ""
+    data_dir: str | None = None
+    data: str = "auto"
+    sweep_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the sweep on the machine of the driver."""
+        return folder_of(self.name)
+
+    @property
+    def mode(self) -> str:
+        """The direction as Ray Tune calls it."""
+        return "min" if self.better == "lower" else "max"
+
+    @property
+    def ray_storage(self) -> str:
+        """Where Ray keeps the experiment."""
+        return self.storage or str(self.folder.absolute() / "ray")
+
+    def save(self) -> None:
+        """Write the plan to the folder of the sweep."""
+        text = json.dumps(asdict(self), indent=2) + "\n"
+        write_atomically(self.folder / PLAN_FILE, text.encode())
+
+    def with_more_trials(self, more: int) -> "SweepPlan":
+        """The same sweep, longer."""
+        return replace(self, trials=self.trials + more)
+
+
+def check_name(name: str) -> str:
+    """`name`, which becomes a folder and a tag."""
+    if not NAME_RULE.fullmatch(name):
+        raise UserError(
+            "the name of a sweep is letters, digits, dot, dash and underscore, at most 80, "
+            f"and begins with a letter or a digit; not {name!r}"
+        )
+    return name
+
+
+def folder_of(name: str) -> Path:
+    """The folder of the sweep called `name`."""
+    return HOME / check_name(name)
+
+
+def load_plan(name: str) -> SweepPlan:
+    """The plan of a sweep that exists."""
+    path = folder_of(name) / PLAN_FILE
+    if not path.is_file():
+        known = sorted(each.parent.name for each in HOME.glob(f"*/{PLAN_FILE}"))
+        raise UserError(
+            f"there is no sweep {name!r} in {HOME.absolute()}; there are: "
+            f"{', '.join(known) or 'none'}"
+        )
+    try:
+        values: dict[str, Any] = json.loads(path.read_text())
+        values["models"], values["estimators"] = (
+            tuple(values["models"]),
+            tuple(values["estimators"]),
+        )
+        return SweepPlan(**values)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is damaged ({error}); restore it or start a new sweep") from error

@@ -1,0 +1,111 @@
+"""What must be true before the first trial starts; each failure is one sentence."""
+
+import importlib.metadata
+import platform
+import shutil
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from orchestrator.plan import SweepPlan
+from tardis_core import __version__
+from tardis_core.errors import UserError
+
+PACKAGES = ("torch", "ray", "numpy")  # a trial must run the same on every node
+MEMORY_PER_TRIAL = 0.7e9  # bytes: a worker with torch loaded
+FREE_DISK = 0.5e9
+
+
+def versions() -> dict[str, str]:
+    """The versions that a result depends on."""
+    found = {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {"python": platform.python_version(), "tardis_core": __version__, **found}
+
+
+def check(plan: SweepPlan, at_once: int) -> None:
+    """Raise UserError for the first thing that would make the sweep fail later."""
+    if at_once < 1:
+        raise UserError(
+            f"a trial needs {plan.cpus_per_trial:g} CPUs and {plan.gpus_per_trial:g} GPUs, and the "
+            f"cluster has {_have()}; lower --cpus-per-trial or --gpus-per-trial"
+        )
+    _check_storage(plan)
+    _check_nodes(plan)
+    _check_memory(at_once)
+
+
+def _have() -> str:
+    resources = ray.cluster_resources()
+    return f"{resources.get('CPU', 0):g} CPUs and {resources.get('GPU', 0):g} GPUs"
+
+
+def _check_storage(plan: SweepPlan) -> None:
+    try:
+        filesystem, path = _filesystem(plan.ray_storage)
+        filesystem.create_dir(path, recursive=True)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"--storage must be a folder or URI to write to, not {plan.ray_storage} ({error})"
+        ) from error
+    if "://" not in plan.ray_storage and shutil.disk_usage(path).free < FREE_DISK:
+        raise UserError(f"less than {FREE_DISK / 1e9:g} GB is free in {path}; make room there")
+
+
+def _check_nodes(plan: SweepPlan) -> None:
+    """Every node must see the storage of the driver and have its versions."""
+    filesystem, path = _filesystem(plan.ray_storage)
+    probe = f"{path}/.probe-{uuid.uuid4().hex}"
+    with filesystem.open_output_stream(probe) as stream:
+        stream.write(b"shared")
+    try:
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+        found = ray.get([_probe_on(node["NodeID"], plan.ray_storage, probe) for node in nodes])
+    finally:
+        filesystem.delete_file(probe)
+    for node, (sees, theirs) in zip(nodes, found, strict=True):
+        _judge(node["NodeManagerAddress"], sees, theirs, plan.ray_storage)
+
+
+def _judge(address: str, sees: bool, theirs: dict[str, str], storage: str) -> None:
+    if not sees:
+        raise UserError(
+            f"the storage {storage} is not shared: node {address} does not see what the driver "
+            "writes there; give --storage a path on a shared file system or an s3:// address"
+        )
+    differing = [
+        f"{k} {theirs.get(k)} (here {v})" for k, v in versions().items() if theirs.get(k) != v
+    ]
+    if differing:
+        raise UserError(
+            f"node {address} has other versions: {', '.join(differing)}; make them equal"
+        )
+
+
+def _probe_on(node: str, storage: str, probe: str) -> Any:
+    pinned = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+    return _probe.options(scheduling_strategy=pinned, num_cpus=0).remote(storage, probe)
+
+
+@ray.remote
+def _probe(storage: str, probe: str) -> tuple[bool, dict[str, str]]:
+    filesystem, _ = _filesystem(storage)
+    return filesystem.get_file_info(probe).is_file, versions()
+
+
+def _check_memory(at_once: int) -> None:
+    free = ray.available_resources().get("memory", 0.0)
+    if free < MEMORY_PER_TRIAL * at_once:
+        raise UserError(
+            f"{at_once} trials at once need about {MEMORY_PER_TRIAL * at_once / 1e9:.1f} GB of "
+            f"memory, and {free / 1e9:.1f} GB are free; lower --concurrency"
+        )
+
+
+def _filesystem(storage: str) -> tuple[pyarrow.fs.FileSystem, str]:
+    if "://" in storage:
+        return pyarrow.fs.FileSystem.from_uri(storage)
+    return pyarrow.fs.LocalFileSystem(), str(Path(storage).absolute())

@@ -1,0 +1,154 @@
+"""A sweep on Ray Tune: started, restored after whatever ended it, and run to its end."""
+
+import logging
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import tune
+
+import search_spaces
+from orchestrator.asha import Asha
+from orchestrator.plan import SweepPlan
+from orchestrator.recorder import Recorder
+from orchestrator.search import Search, open_study
+from orchestrator.trial import train_trial
+from tardis_core.errors import UserError
+
+EXPERIMENT = "trials"  # the name of Ray's experiment in the storage of a sweep
+WORKER_RETRIES = 3  # of a trial whose process or node died
+
+# Loggers whose words go to ray.log; Ray gives some of its parts handlers of their own.
+NOISY = ("ray", "ray.tune", "ray.train", "ray.data", "optuna", "mlflow", "alembic", "py.warnings")
+
+# Read by Ray when it starts, in this process and in its children.
+RAY_SETTINGS = {
+    # A killed driver loses what came after the last snapshot of the experiment.
+    "TUNE_GLOBAL_CHECKPOINT_S": "1",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Notice a dead node in about ten seconds instead of a minute.
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "2000",
+    "RAY_health_check_failure_threshold": "3",
+    "RAY_health_check_initial_delay_ms": "3000",
+}
+
+
+def start_ray(address: str | None, log_file: Path) -> dict[str, float]:
+    """Connect to a cluster or start one here; returns its resources. Ray's noise goes to a file."""
+    for name, value in RAY_SETTINGS.items():
+        os.environ.setdefault(name, value)
+    _redirect_noise(log_file)
+    try:
+        ray.init(
+            address=address,
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+            logging_level=logging.WARNING,
+        )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        where = address or "this machine"
+        raise UserError(f"Ray could not be reached or started on {where}: {error}") from error
+    return ray.cluster_resources()
+
+
+def _redirect_noise(log_file: Path) -> None:
+    handler = logging.FileHandler(log_file)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    for name in NOISY:
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+    logging.captureWarnings(True)
+    warnings.simplefilter("default")
+
+
+def slots(plan: SweepPlan, resources: dict[str, float]) -> int:
+    """How many trials the cluster has room for at once."""
+    room = [int(resources.get("CPU", 0) / plan.cpus_per_trial)] if plan.cpus_per_trial else []
+    if plan.gpus_per_trial:
+        room.append(int(resources.get("GPU", 0) / plan.gpus_per_trial))
+    fits = min(room) if room else 1
+    return min(fits, plan.concurrency) if plan.concurrency else fits
+
+
+def space_of(plan: SweepPlan) -> search_spaces.BoundSpace:
+    """What the sweep searches, as a function of an Optuna trial."""
+    try:
+        module = (
+            search_spaces.load_file(plan.space) if plan.space else search_spaces.load(plan.task)
+        )
+        fixed = search_spaces.fix(module, plan.fixed)
+        return search_spaces.bind(fixed, plan.scale, plan.estimators, plan.models)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def run(plan: SweepPlan, data: Any, at_once: int, callbacks: list[tune.Callback]) -> None:
+    """Run the sweep until every trial has ended; what a killed driver left is taken up."""
+    trainable = _trainable(plan, data)
+    path = f"{plan.ray_storage.rstrip('/')}/{EXPERIMENT}"
+    if tune.Tuner.can_restore(path):
+        tuner = tune.Tuner.restore(path, trainable, resume_unfinished=True)
+    else:
+        tuner = _new_tuner(plan, trainable, at_once, callbacks)
+    tuner.fit()
+
+
+def _trainable(plan: SweepPlan, data: Any) -> Any:
+    """The trial with its data, which every worker shares through the object store."""
+    threads = max(1, int(plan.cpus_per_trial))
+    bound = tune.with_parameters(
+        train_trial, task=plan.task, scale=plan.scale, seed=plan.seed, threads=threads, data=data
+    )
+    return tune.with_resources(bound, {"cpu": plan.cpus_per_trial, "gpu": plan.gpus_per_trial})
+
+
+def _new_tuner(
+    plan: SweepPlan, trainable: Any, at_once: int, callbacks: list[tune.Callback]
+) -> tune.Tuner:
+    scheduler = Asha(plan.mode, plan.reports)
+    space = space_of(plan)
+    search = Search(
+        space,
+        search_spaces.sampler,
+        plan.seed,
+        plan.mode,
+        plan.name,
+        plan.folder.absolute(),
+        space.first_guesses(),
+    )
+    recorder = Recorder(plan, plan.folder.absolute(), scheduler)
+    return tune.Tuner(
+        trainable,
+        tune_config=tune.TuneConfig(
+            search_alg=search,
+            scheduler=scheduler,
+            num_samples=plan.trials - ended(plan),
+            max_concurrent_trials=at_once,
+            reuse_actors=True,
+            time_budget_s=plan.time_budget or None,
+        ),
+        run_config=tune.RunConfig(
+            name=EXPERIMENT,
+            storage_path=plan.ray_storage,
+            failure_config=tune.FailureConfig(max_failures=WORKER_RETRIES),
+            checkpoint_config=tune.CheckpointConfig(num_to_keep=2),
+            callbacks=[recorder, *callbacks],
+            verbose=0,
+        ),
+    )
+
+
+def ended(plan: SweepPlan) -> int:
+    """How many trials of the study have ended, in whatever way."""
+    try:
+        study = open_study(plan.folder, plan.name)
+    except KeyError:
+        return 0
+    return sum(each.state.is_finished() for each in study.get_trials(deepcopy=False))

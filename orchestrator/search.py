@@ -1,0 +1,134 @@
+"""OptunaSearch that tells Optuna the truth, and takes up trials that a killed driver left behind.
+
+A trial is known by its number in the Optuna study, on all sides: Ray's own ids do not survive
+everything, the number does.
+"""
+
+import logging
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, Trial, TrialState
+from ray.tune.search.optuna import OptunaSearch
+
+OBJECTIVE = "objective"  # best validation metric of a trial so far
+FINISHED = "finished"  # True in the last result of a trial that ran to its end
+FAILED = "failed"  # the reason, in the last result of a trial that could not go on
+STUDY_FILE = "study.log"
+
+_log = logging.getLogger(__name__)
+Space = Callable[[Trial], dict[str, Any]]
+
+
+def study_storage(folder: Path) -> JournalStorage:
+    """The storage of the study beside a sweep; `optuna-dashboard` opens the file as it is."""
+    return JournalStorage(JournalFileBackend(str(folder / STUDY_FILE)))
+
+
+def open_study(folder: Path, name: str) -> optuna.Study:
+    """The study of a sweep that exists, for reading."""
+    return optuna.load_study(study_name=name, storage=study_storage(folder))
+
+
+class Search(OptunaSearch):
+    """OptunaSearch with four changes, each of which a sweep that may be killed needs.
+
+    - Pruned trials are told as pruned with their values, failed and NaN ones as failed; the
+      original tells both as complete or not at all.
+    - A trial that is already told is left alone: a restored sweep repeats what came after
+      Ray's last snapshot.
+    - A trial that the study knows as running and Ray does not know is handed out again.
+    - The sampler is made anew for every trial from the seed and the number of the trial, so that
+      proposals depend on the seed and the results, not on how often the driver was restarted.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        sampler: Callable[[int], optuna.samplers.BaseSampler],
+        seed: int,
+        mode: str,
+        study_name: str,
+        folder: Path,
+        first_guesses: list[dict[str, Any]],
+    ) -> None:
+        self._settings, self._make_sampler, self._base_seed = space, sampler, seed
+        super().__init__(
+            space=space,
+            metric=OBJECTIVE,
+            mode=mode,
+            sampler=sampler(seed),
+            study_name=study_name,
+            storage=study_storage(folder),
+        )
+        for point in first_guesses:
+            self._study.enqueue_trial(point, skip_if_exists=True)
+
+    @property
+    def _study(self) -> optuna.Study:
+        assert self._ot_study is not None
+        return self._ot_study
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        if trial_id not in self._ot_trials:
+            self._ot_trials[trial_id] = self._left_behind() or self._ask()
+        trial: Trial = self._ot_trials[trial_id]
+        settings = self._suggest_from_define_by_run_func(self._settings, trial)
+        trial.set_user_attr("ray_trial", trial_id)
+        return {"number": trial.number, "settings": settings}
+
+    def _ask(self) -> Trial:
+        number = len(self._study.get_trials(deepcopy=False))
+        self._study.sampler = self._make_sampler(self._base_seed * 1_000_003 + number)
+        return self._study.ask()
+
+    def _left_behind(self) -> Trial | None:
+        """A trial that a driver asked for and did not live to start."""
+        known = {trial.number for trial in self._ot_trials.values()}
+        for frozen in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            if frozen.number not in known:
+                _log.info("trial %d is taken up again", frozen.number)
+                return Trial(self._study, frozen._trial_id)
+        return None
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        self._report(self._ot_trials[trial_id], result)
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        trial: Trial = self._ot_trials[trial_id]
+        if self._frozen(trial).state.is_finished():
+            return
+        state = outcome(result, error)
+        if result:
+            self._report(trial, result)
+        value = result[OBJECTIVE] if result and state is TrialState.COMPLETE else None
+        self._study.tell(trial, value, state=state)
+
+    def _report(self, trial: Trial, result: dict[str, Any]) -> None:
+        """Add the value of this step, unless the trial is told or has it already."""
+        if _missing(result.get(OBJECTIVE)):
+            return
+        frozen, step = self._frozen(trial), int(result["training_iteration"])
+        if not frozen.state.is_finished() and step not in frozen.intermediate_values:
+            trial.report(result[OBJECTIVE], step)
+
+    def _frozen(self, trial: Trial) -> FrozenTrial:
+        return self._study._storage.get_trial(trial._trial_id)
+
+
+def outcome(result: dict[str, Any] | None, error: bool) -> TrialState:
+    """How a trial ended, from its last result."""
+    if error or not result or result.get(FAILED) or _missing(result.get(OBJECTIVE)):
+        return TrialState.FAIL
+    return TrialState.COMPLETE if result.get(FINISHED) else TrialState.PRUNED
+
+
+def _missing(value: Any) -> bool:
+    return value is None or math.isnan(value)

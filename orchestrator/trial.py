@@ -1,0 +1,82 @@
+"""One trial: a training run in a Ray worker that reports and saves at every validation."""
+
+import copy
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from ray import tune
+
+from orchestrator.search import FAILED, FINISHED, OBJECTIVE
+from tardis_core.config import Config, make_config
+from tardis_core.errors import Diverged, UserError
+from tardis_core.training import checkpoint
+from tardis_core.training.loop import Trainer
+
+CHECKPOINT, BEST = "checkpoint.pt", "best.pt"
+
+
+def trial_config(task: str, scale: str, seed: int, settings: dict[str, Any]) -> Config:
+    """The resolved configuration of a trial from what the search proposed."""
+    overrides = {key: value for key, value in settings.items() if "." in key}
+    return make_config(
+        task,
+        settings.get("model", "tardis"),
+        settings.get("estimator"),
+        scale,
+        settings.get("seed", seed),
+        overrides,
+    )
+
+
+def train_trial(
+    config: dict[str, Any], task: str, scale: str, seed: int, threads: int, data: Any
+) -> None:
+    """The trainable: made by `tune.with_parameters` from all but `config`."""
+    torch.set_num_threads(threads)
+    try:
+        made = trial_config(task, scale, seed, config["settings"])
+        _run(Trainer(made, data, "auto"))
+    except (Diverged, UserError, torch.OutOfMemoryError) as error:
+        # Trying again would end the same way: the trial fails alone, with its reason.
+        tune.report({OBJECTIVE: float("nan"), FAILED: f"{type(error).__name__}: {error}"})
+
+
+def _run(trainer: Trainer) -> None:
+    best = _restore(trainer)
+    if trainer.finished:
+        # Killed between its last report and its end: the result is known, and told once more.
+        tune.report(_result(trainer, trainer.history))
+        return
+    rows = trainer.history[:]  # a first report after a restart repeats what may not have arrived
+    for row in trainer.run():
+        if trainer.best_update == trainer.update:
+            best = copy.deepcopy({**trainer.model_state(), "metric": trainer.best})
+        _report(trainer, [*rows, row], best)
+        rows = []
+
+
+def _restore(trainer: Trainer) -> dict[str, Any] | None:
+    """Go on from the checkpoint that Ray has for this trial, if there is one."""
+    held = tune.get_checkpoint()
+    if held is None:
+        return None
+    with held.as_directory() as folder:
+        trainer.restore(checkpoint.load(Path(folder) / CHECKPOINT))
+        path = Path(folder) / BEST
+        return checkpoint.load(path) if path.exists() else None
+
+
+def _report(trainer: Trainer, rows: list[dict[str, float]], best: dict[str, Any] | None) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint.save(Path(folder) / CHECKPOINT, trainer.state())
+        if best is not None:
+            checkpoint.save(Path(folder) / BEST, best)
+        held = tune.Checkpoint.from_directory(folder)
+        tune.report(_result(trainer, rows), checkpoint=held)
+
+
+def _result(trainer: Trainer, rows: list[dict[str, float]]) -> dict[str, Any]:
+    best = float("nan") if trainer.best is None else trainer.best
+    return {OBJECTIVE: best, FINISHED: trainer.finished, "rows": rows}

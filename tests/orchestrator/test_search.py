@@ -1,0 +1,169 @@
+"""The search tells Optuna the truth, once, and takes up what a killed driver left behind."""
+
+import math
+import pickle
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from orchestrator.search import FAILED, FINISHED, OBJECTIVE, Search, open_study
+from search_spaces import sampler
+
+
+class Space:
+    """A conditional space at module level, because Ray pickles it."""
+
+    def __call__(self, trial):
+        estimator = trial.suggest_categorical("estimator", ["gumbel", "reinforce"])
+        found = {"estimator": estimator, "x": trial.suggest_float("x", 0, 1)}
+        if estimator == "reinforce":
+            found["estimator.gamma"] = trial.suggest_float("estimator.gamma", 0.8, 0.99)
+        return found
+
+
+def make(folder, seed=0, guesses=()):
+    return Search(Space(), sampler, seed, "min", "s", folder, list(guesses))
+
+
+def study(folder):
+    return open_study(folder, "s")
+
+
+def result(value, step, **more):
+    return {OBJECTIVE: value, "training_iteration": step, **more}
+
+
+def states(folder):
+    return [trial.state for trial in study(folder).trials]
+
+
+def test_a_finished_trial_is_complete_with_its_values(tmp_path):
+    search = make(tmp_path)
+    search.suggest("a")
+    search.on_trial_result("a", result(0.5, 1))
+    search.on_trial_complete("a", result(0.4, 2, **{FINISHED: True}))
+    (trial,) = study(tmp_path).trials
+    assert trial.state is TrialState.COMPLETE
+    assert trial.value == 0.4
+    assert trial.intermediate_values == {1: 0.5, 2: 0.4}
+
+
+def test_a_trial_that_was_stopped_is_pruned_with_its_values(tmp_path):
+    search = make(tmp_path)
+    search.suggest("a")
+    search.on_trial_result("a", result(0.5, 1))
+    search.on_trial_complete("a", result(0.45, 2, **{FINISHED: False}))
+    (trial,) = study(tmp_path).trials
+    assert trial.state is TrialState.PRUNED
+    assert trial.intermediate_values == {1: 0.5, 2: 0.45}
+
+
+@pytest.mark.parametrize(
+    ("last", "error"),
+    [
+        (result(math.nan, 2, **{FINISHED: True}), False),
+        (result(0.5, 2, **{FAILED: "Diverged: ..."}), False),
+        (None, True),
+        (None, False),
+    ],
+)
+def test_nan_failure_and_error_are_failed(tmp_path, last, error):
+    search = make(tmp_path)
+    search.suggest("a")
+    search.on_trial_complete("a", last, error=error)
+    assert states(tmp_path) == [TrialState.FAIL]
+
+
+def test_what_was_told_is_not_told_again(tmp_path):
+    search = make(tmp_path)
+    search.suggest("a")
+    search.on_trial_complete("a", result(0.4, 2, **{FINISHED: True}))
+    search.on_trial_result("a", result(0.1, 3))
+    search.on_trial_complete("a", result(0.1, 3, **{FINISHED: False}))
+    (trial,) = study(tmp_path).trials
+    assert (trial.state, trial.value) == (TrialState.COMPLETE, 0.4)
+
+
+def test_a_repeated_step_is_reported_once(tmp_path):
+    search = make(tmp_path)
+    search.suggest("a")
+    search.on_trial_result("a", result(0.5, 1))
+    search.on_trial_result("a", result(0.5, 1))
+    assert study(tmp_path).trials[0].intermediate_values == {1: 0.5}
+
+
+def test_a_driver_that_comes_back_takes_up_the_same_configuration(tmp_path):
+    before = make(tmp_path)
+    asked = before.suggest("a")
+    after = make(tmp_path)  # knows nothing of "a"
+    assert after.suggest("b") == asked
+    assert after.suggest("c")["number"] == 1
+    assert len(study(tmp_path).trials) == 2
+
+
+def test_a_restored_search_goes_on_with_its_trials_and_leaves_none_behind(tmp_path):
+    search = make(tmp_path)
+    first = search.suggest("a")
+    search.save(str(tmp_path / "snapshot"))
+    lost = search.suggest("b")  # after the snapshot
+    restored = make(tmp_path)
+    restored.restore(str(tmp_path / "snapshot"))
+    assert restored.suggest("c") == lost
+    restored.on_trial_complete("a", result(0.4, 2, **{FINISHED: True}))
+    trials = study(tmp_path).trials
+    assert trials[first["number"]].state is TrialState.COMPLETE
+    assert len(trials) == 2
+
+
+def test_first_guesses_are_queued_once_however_often_a_driver_starts(tmp_path):
+    guesses = [{"estimator": "gumbel", "x": 0.25}, {"estimator": "reinforce", "x": 0.75}]
+    for _ in range(3):
+        search = make(tmp_path, guesses=guesses)
+    assert [search.suggest(name)["settings"]["x"] for name in "ab"] == [0.25, 0.75]
+    assert search.suggest("c")["settings"]["x"] not in (0.25, 0.75)
+
+
+def propose(folder, count, seed):
+    folder.mkdir()
+    search, found = make(folder, seed), []
+    for name in range(count):
+        found.append(search.suggest(str(name))["settings"])
+        value = found[-1]["x"]
+        search.on_trial_complete(str(name), result(value, 1, **{FINISHED: True}))
+    return found
+
+
+def test_one_seed_proposes_the_same_and_another_seed_something_else(tmp_path):
+    one, again = propose(tmp_path / "1", 14, 7), propose(tmp_path / "2", 14, 7)
+    assert one == again
+    assert one != propose(tmp_path / "3", 14, 8)
+
+
+def test_a_restart_does_not_change_the_proposals(tmp_path):
+    whole = propose(tmp_path / "whole", 12, 7)
+    folder = tmp_path / "cut"
+    propose(folder, 6, 7)
+    search = make(folder, 7)
+    assert search.suggest("next")["settings"] == whole[6]
+
+
+def test_gamma_is_proposed_for_reinforce_only(tmp_path):
+    for settings in propose(tmp_path / "1", 20, 1):
+        assert ("estimator.gamma" in settings) == (settings["estimator"] == "reinforce")
+
+
+def test_the_search_can_be_pickled_as_ray_does(tmp_path):
+    search = make(tmp_path)
+    search.suggest("a")
+    copy = pickle.loads(pickle.dumps(search))
+    copy.on_trial_complete("a", result(0.4, 2, **{FINISHED: True}))
+    assert states(tmp_path) == [TrialState.COMPLETE]
+
+
+def test_the_study_opens_with_optuna_alone(tmp_path):
+    make(tmp_path).suggest("a")
+    storage = optuna.storages.JournalStorage(
+        optuna.storages.journal.JournalFileBackend(str(tmp_path / "study.log"))
+    )
+    assert optuna.get_all_study_names(storage) == ["s"]
