@@ -1,6 +1,7 @@
 """What the tests of tracking share: a sweep to record, and a look at what a store holds of it."""
 
 import math
+import multiprocessing
 import os
 import shutil
 import signal
@@ -30,15 +31,35 @@ from orchestrator.tracking import Tracker, prepare_store
 EXPERIMENT, SWEEP = "tardis", "ptb-1"
 
 
+def quick_processes() -> multiprocessing.context.ForkServerContext:
+    """Processes that need not import MLflow, which takes seconds."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["orchestrator.tracking"])
+    return context
+
+
 def fresh_sqlite(folder: Path, factory: pytest.TempPathFactory) -> str:
     """The URI of an empty SQLite store, copied from one that is made once: that takes seconds."""
     base = factory.getbasetemp()
     shared = base.parent if base.name.startswith("popen-") else base  # of xdist's workers
     template = shared / "mlflow-template" / "mlflow.db"
-    prepare_store(f"sqlite:///{template}", "template")
+    if not template.exists():
+        _made_by_two_at_once(f"sqlite:///{template}")
+    prepare_store(f"sqlite:///{template}", "template")  # waits, if another worker is making it
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(template, folder / "mlflow.db")
     return f"sqlite:///{folder / 'mlflow.db'}"
+
+
+def _made_by_two_at_once(uri: str) -> None:
+    """Make a store as two drivers would that start together, where MLflow itself would fail."""
+    make = quick_processes().Process
+    processes = [make(target=prepare_store, args=(uri, "template")) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
 
 
 def free_port() -> int:

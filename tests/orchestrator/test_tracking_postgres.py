@@ -123,7 +123,7 @@ def test_a_database_that_crashes_in_the_middle(log: EventLog, postgres: Postgres
             assert tracker.waiting < count  # some has arrived
             postgres.crash()
     assert tracker.flush(1) > 0
-    with pytest.raises(UserError, match="must be reachable"):
+    with pytest.raises(UserError, match="must be usable"):
         prepare_store(postgres.uri, EXPERIMENT)
     postgres.start()
     assert tracker.close(30) == 0, tracker.last_error

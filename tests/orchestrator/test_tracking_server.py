@@ -42,7 +42,7 @@ def log(tmp_path: Path) -> Iterator[EventLog]:
 
 
 def test_sending_everything_again_changes_nothing(
-    log: EventLog, server: Server, tmp_path: Path
+    log: EventLog, server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "board.csv").write_text("a,b")
     log.append(*sweep_events(trials=2, steps=6), Artifact(None, str(tmp_path / "board.csv")))
@@ -55,6 +55,7 @@ def test_sending_everything_again_changes_nothing(
     check_sweep(server.uri, trials=2, steps=6, sweep_id="twice")
     files = MlflowClient(server.uri).list_artifacts(runs[None].info.run_id)
     assert [file.path for file in files] == ["board.csv"]
+    assert capfd.readouterr().out == ""  # MLflow likes to greet every run that ends
 
 
 def test_a_server_that_is_held_up_makes_no_second_run(
