@@ -39,6 +39,7 @@ class SweepPlan:
     tracking_uri: str = ""
     data_dir: str | None = None
     data: str = "auto"
+    part: int = 0  # raised by every extension: Ray cannot add trials to an experiment that exists
     sweep_id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
@@ -56,6 +57,11 @@ class SweepPlan:
         """Where Ray keeps the experiment."""
         return self.storage or str(self.folder.absolute() / "ray")
 
+    @property
+    def experiment(self) -> str:
+        """The name of Ray's experiment in its storage."""
+        return f"trials-{self.part}" if self.part else "trials"
+
     def save(self) -> None:
         """Write the plan to the folder of the sweep."""
         text = json.dumps(asdict(self), indent=2) + "\n"
@@ -63,7 +69,7 @@ class SweepPlan:
 
     def with_more_trials(self, more: int) -> "SweepPlan":
         """The same sweep, longer."""
-        return replace(self, trials=self.trials + more)
+        return replace(self, trials=self.trials + more, part=self.part + 1)
 
 
 def check_name(name: str) -> str:

@@ -2,26 +2,23 @@
 
 import logging
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray import tune
+from ray.tune.experiment import Trial
 
 import search_spaces
 from orchestrator.asha import Asha
+from orchestrator.noise import quiet
 from orchestrator.plan import SweepPlan
-from orchestrator.recorder import Recorder
+from orchestrator.recorder import Recorder, number_of
 from orchestrator.search import Search, open_study
 from orchestrator.trial import train_trial
 from tardis_core.errors import UserError
 
-EXPERIMENT = "trials"  # the name of Ray's experiment in the storage of a sweep
 WORKER_RETRIES = 3  # of a trial whose process or node died
-
-# Loggers whose words go to ray.log; Ray gives some of its parts handlers of their own.
-NOISY = ("ray", "ray.tune", "ray.train", "ray.data", "optuna", "mlflow", "alembic", "py.warnings")
 
 # Read by Ray when it starts, in this process and in its children.
 RAY_SETTINGS = {
@@ -43,7 +40,7 @@ def start_ray(address: str | None, log_file: Path) -> dict[str, float]:
     """Connect to a cluster or start one here; returns its resources. Ray's noise goes to a file."""
     for name, value in RAY_SETTINGS.items():
         os.environ.setdefault(name, value)
-    _redirect_noise(log_file)
+    quiet(log_file)
     try:
         ray.init(
             address=address,
@@ -56,16 +53,6 @@ def start_ray(address: str | None, log_file: Path) -> dict[str, float]:
         where = address or "this machine"
         raise UserError(f"Ray could not be reached or started on {where}: {error}") from error
     return ray.cluster_resources()
-
-
-def _redirect_noise(log_file: Path) -> None:
-    handler = logging.FileHandler(log_file)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
-    for name in NOISY:
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
-    logging.captureWarnings(True)
-    warnings.simplefilter("default")
 
 
 def slots(plan: SweepPlan, resources: dict[str, float]) -> int:
@@ -92,7 +79,7 @@ def space_of(plan: SweepPlan) -> search_spaces.BoundSpace:
 def run(plan: SweepPlan, data: Any, at_once: int, callbacks: list[tune.Callback]) -> None:
     """Run the sweep until every trial has ended; what a killed driver left is taken up."""
     trainable = _trainable(plan, data)
-    path = f"{plan.ray_storage.rstrip('/')}/{EXPERIMENT}"
+    path = f"{plan.ray_storage.rstrip('/')}/{plan.experiment}"
     if tune.Tuner.can_restore(path):
         tuner = tune.Tuner.restore(path, trainable, resume_unfinished=True)
     else:
@@ -133,9 +120,11 @@ def _new_tuner(
             max_concurrent_trials=at_once,
             reuse_actors=True,
             time_budget_s=plan.time_budget or None,
+            trial_name_creator=trial_name,
+            trial_dirname_creator=trial_name,
         ),
         run_config=tune.RunConfig(
-            name=EXPERIMENT,
+            name=plan.experiment,
             storage_path=plan.ray_storage,
             failure_config=tune.FailureConfig(max_failures=WORKER_RETRIES),
             checkpoint_config=tune.CheckpointConfig(num_to_keep=2),
@@ -143,6 +132,11 @@ def _new_tuner(
             verbose=0,
         ),
     )
+
+
+def trial_name(trial: Trial) -> str:
+    """The name and folder of a trial: its number, and Ray's id, which a trial taken up changes."""
+    return f"trial-{number_of(trial)}-{trial.trial_id}"
 
 
 def ended(plan: SweepPlan) -> int:

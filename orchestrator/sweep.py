@@ -1,14 +1,16 @@
 """Search the settings of a task on all there is: `python -m orchestrator.sweep ptb`."""
 
 import platform
+import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
 import search_spaces
-from orchestrator import leaderboard, preflight
+from orchestrator import leaderboard, preflight, report
 from orchestrator.events import SweepEnded, SweepStarted
 from orchestrator.mlflow_store import prepare_store
 from orchestrator.options import parser, plan_from
@@ -20,6 +22,7 @@ from orchestrator.view import View
 from tardis_core.build import load_data
 from tardis_core.cli import EXIT_INTERRUPTED, command
 from tardis_core.config import Config, make_config
+from tardis_core.errors import UserError
 from tardis_core.tasks.base import TASKS
 
 FLUSH_SECONDS = 60
@@ -33,35 +36,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.dry_run:
         print(_describe(plan))
         return 0
-    plan.folder.mkdir(parents=True, exist_ok=True)
-    log = event_log(plan.folder.absolute())  # a second driver on the same sweep ends here
-    plan.save()
     data = load_data(_base_config(plan), plan.data_dir, plan.data)
-    resources = start_ray(options.address, plan.folder / "ray.log")
-    at_once = slots(plan, resources)
-    preflight.check(plan, at_once)
     prepare_store(plan.tracking_uri, _experiment(plan))
+    with _new_folder(plan):
+        log = event_log(plan.folder.absolute())  # a second driver on the same sweep ends here
+        at_once = slots(plan, start_ray(options.address, plan.folder / "ray.log"))
+        preflight.check(plan, at_once)
+        plan.save()
     print(_headline(plan, data, at_once), flush=True)
 
     log.append(SweepStarted(plan.name, _tags(plan, data), _params(plan)))
     tracker = Tracker(log, plan.tracking_uri, _experiment(plan), plan.sweep_id)
     tracker.start()
-    finished = False
     try:
         run(plan, data, at_once, [View(plan)])
-        finished = ended(plan) >= plan.trials or bool(plan.time_budget)
-    finally:
-        _close(plan, tracker, finished)
+    except BaseException:
+        log.append(SweepEnded("FAILED"))
+        tracker.close(FLUSH_SECONDS)
+        raise
+    finished = ended(plan) >= plan.trials or bool(plan.time_budget)
+    _close(plan, tracker, finished)
     return 0 if finished else EXIT_INTERRUPTED
+
+
+@contextmanager
+def _new_folder(plan: SweepPlan) -> Iterator[None]:
+    """The folder of the sweep; a new one does not outlive a preflight that fails."""
+    new = not plan.folder.exists()
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except UserError:
+        if new:
+            shutil.rmtree(plan.folder)
+        raise
 
 
 def _close(plan: SweepPlan, tracker: Tracker, finished: bool) -> None:
     """Record what is to be recorded, and say what came of it."""
-    event_log(plan.folder.absolute()).append(SweepEnded("FINISHED" if finished else "KILLED"))
+    log = event_log(plan.folder.absolute())
+    log.append(*report.write(plan), SweepEnded("FINISHED" if finished else "KILLED"))
     waiting = tracker.close(FLUSH_SECONDS)
-    leaderboard.table(plan).to_csv(plan.folder / "leaderboard.csv", index=False)
     print(f"\n{leaderboard.text(plan)}\n")
-    print(f"written to {plan.folder}: leaderboard.csv, study.log, ray.log")
+    print(f"written to {plan.folder}: report/, study.log, ray.log")
     if waiting:
         print(f"{waiting} events could not be sent to {plan.tracking_uri} and wait in the folder")
     print(f"browse:  python -m orchestrator.ui {plan.name}")

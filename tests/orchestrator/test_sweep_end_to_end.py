@@ -13,6 +13,7 @@ from mlflow import MlflowClient
 from mlflow.entities import RunStatus
 from optuna.trial import TrialState
 
+from orchestrator.doctor import main as doctor
 from orchestrator.events import Metrics, scan
 from orchestrator.search import open_study
 
@@ -118,4 +119,26 @@ def test_the_end_says_what_came_of_it_and_how_to_go_on(killed_and_resumed):
     assert "python -m orchestrator.ui s" in output
     assert "--extend s" in output
     assert "Traceback" not in output
-    assert len((folder / "sweeps" / "s" / "leaderboard.csv").read_text().splitlines()) == TRIALS + 1
+    table = folder / "sweeps" / "s" / "report" / "leaderboard.csv"
+    assert len(table.read_text().splitlines()) == TRIALS + 1
+
+
+def test_the_report_is_with_the_parent_run(killed_and_resumed):
+    folder, _ = killed_and_resumed
+    client, _, every = runs(folder)
+    (parent,) = [run for run in every if "tardis.trial" not in run.data.tags]
+    names = {each.path for each in client.list_artifacts(parent.info.run_id, "report")}
+    assert {"report/leaderboard.csv", "report/study.log"} <= names
+
+
+def test_the_doctor_finds_and_mends_what_disagrees(killed_and_resumed, monkeypatch, capsys):
+    folder, _ = killed_and_resumed
+    monkeypatch.chdir(folder)
+    assert doctor(["s"]) == 0
+    client, children, _ = runs(folder)
+    client.update_run(children[0].info.run_id, "RUNNING")
+    assert doctor(["s"]) == 1
+    number = children[0].data.tags["tardis.trial"]
+    assert f"MLflow has trial {number} as RUNNING" in capsys.readouterr().out
+    assert doctor(["s", "--fix"]) == 0
+    assert doctor(["s"]) == 0
