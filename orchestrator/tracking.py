@@ -134,7 +134,7 @@ class Tracker:
     def _find_runs(self) -> SweepRuns:
         client, experiment_id = open_store(*self._store)
         runs = SweepRuns(client, experiment_id, self._sweep_id)
-        if None not in runs:
+        if self._log.sent and None not in runs:
             self._log.mark_sent(0)  # another store, or one that has lost the sweep: it gets it all
         return runs
 

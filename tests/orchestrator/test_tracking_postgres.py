@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from mlflow_stores import (
     EXPERIMENT,
+    PATIENCE,
     Server,
     check_sweep,
     free_port,
@@ -18,6 +19,7 @@ from mlflow_stores import (
     record,
     runs_of,
     sweep_events,
+    wait_for,
 )
 
 from orchestrator.events import EventLog, Metrics, SweepStarted, TrialEnded, TrialStarted
@@ -120,13 +122,14 @@ def test_a_database_that_crashes_in_the_middle(log: EventLog, postgres: Postgres
         log.append(event)
         time.sleep(0.03)
         if count == len(events) // 2:
-            assert tracker.waiting < count  # some has arrived
+            wait_for(lambda: log.sent)  # some has arrived
             postgres.crash()
-    assert tracker.flush(1) > 0
+    wait_for(lambda: tracker.last_error)
+    assert tracker.waiting > 0
     with pytest.raises(UserError, match="must be usable"):
         prepare_store(postgres.uri, EXPERIMENT)
     postgres.start()
-    assert tracker.close(30) == 0, tracker.last_error
+    assert tracker.close(PATIENCE) == 0, tracker.last_error
     check_sweep(postgres.uri, trials=3, steps=30, sweep_id="crashed")
 
 

