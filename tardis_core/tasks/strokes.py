@@ -78,7 +78,7 @@ class Strokes(Task):
             "training.warmup": 100,
             "training.decay": "linear",
             "training.decay_from": 0.5,
-            "training.updates": 3000,
+            "training.updates": 2000,
             "training.evaluate_every": 250,
         },
         # DEVIATION(sec. strokes): the paper gives the data and the budget as "the same number of
