@@ -53,11 +53,34 @@ class Fixed(NamedTuple):
     reset: bool = False
     attached: bool = False  # whether gradients flow from the read logits to h, x and the contents
     address_KA: Maybe = None
-    reads_BK: Maybe = None
+    reads_BK: Maybe = None  # this and the next two: None for an empty memory
     last_B: Maybe = None  # the cell read last, -1 before the first read
     steps_B: Maybe = None
     read_noise_TBK: Maybe = None
     reset_noise_TB2: Maybe = None
+
+
+def check(trained: Trained, fixed: Fixed) -> None:
+    """That the state, the noise and the mask fit: a kernel would read beyond their ends."""
+    T, B, _ = trained.x_TBD.shape
+    H = trained.W_h_GH.shape[1]
+    K = 0 if fixed.address_KA is None else fixed.address_KA.shape[0]
+    C = 0 if trained.W_m_CH is None else trained.W_m_CH.shape[0]
+    expected = (
+        ("h of the state", trained.h_BH, (B, H)),
+        ("c of the state", trained.c_BH, (B, H)),
+        ("content of the state", trained.content_BKC, (B, K, C)),
+        ("reads of the state", fixed.reads_BK, (B, K)),
+        ("last read of the state", fixed.last_B, (B,)),
+        ("steps of the state", fixed.steps_B, (B,)),
+        ("mask", fixed.mask_TB, (T, B)),
+        ("noise of the dropout", fixed.dropout_TBH, (T, B, H)),
+        ("noise of the reads", fixed.read_noise_TBK, (T, B, K)),
+        ("noise of the RESET gates", fixed.reset_noise_TB2, (T, B, 2)),
+    )
+    for name, tensor, shape in expected:
+        if tensor is not None and tensor.shape != shape:
+            raise ValueError(f"{name} has the shape {tuple(tensor.shape)}, not {shape}")
 
 
 class Outputs(NamedTuple):
@@ -117,8 +140,10 @@ def of_tardis(
         soft: whether the choice of the cell passes a gradient, straight through.
         attached: whether gradients flow from the read logits to h, x and the contents.
     """
-    start = state or model.initial_state(x_TBD.shape[1], x_TBD)
-    controller, addressing, memory = model.controller, model.addressing, start.memory
+    B, H = x_TBD.shape[1], model.config.hidden
+    controller, addressing = model.controller, model.addressing
+    memory = None if state is None else state.memory
+    h_BH, c_BH = x_TBD.new_zeros(2, B, H) if state is None else state.controller
     cells = addressing.cell_weights(model.address_KA)
     w_tau: Any = model.estimator.w_tau if soft else None
     assert controller.W_r is not None
@@ -129,9 +154,9 @@ def of_tardis(
         W_h_GH=controller.W_h.weight,
         W_r_GQ=controller.W_r.weight,
         gain_4H=controller.gain,
-        h_BH=start.controller.h_BH,
-        c_BH=start.controller.c_BH,
-        content_BKC=None if state is None else memory.content_BKC,
+        h_BH=h_BH,
+        c_BH=c_BH,
+        content_BKC=None if memory is None else memory.content_BKC,
         W_m_CH=model.W_m.weight,
         read_W_x_PD=addressing.W_x.weight,
         read_b_P=addressing.W_x.bias,
@@ -143,21 +168,25 @@ def of_tardis(
         w_tau_1H=None if w_tau is None else w_tau.weight,
         b_tau_1=None if w_tau is None else w_tau.bias,
     )
-    # One-hot rows as indices; before the first read there is no such cell.
-    last_B = torch.where(memory.last_read_BK.any(1), memory.last_read_BK.argmax(1), -1)
     fixed = Fixed(
         mask_TB=mask_TB,
         dropout_TBH=noise.dropout_TBH if noise else None,
         reset=controller.reset_gates,
         attached=attached,
         address_KA=model.address_KA,
-        reads_BK=None if state is None else memory.reads_BK,
-        last_B=last_B,
-        steps_B=memory.steps_B,
+        reads_BK=None if memory is None else memory.reads_BK,
+        last_B=None if memory is None else _last_read(memory),
+        steps_B=None if memory is None else memory.steps_B,
         read_noise_TBK=noise.read_TBK if noise else None,
         reset_noise_TB2=noise.reset_TB2 if noise else None,
     )
     return trained, fixed
+
+
+def _last_read(memory: MemoryState) -> Tensor:
+    """One-hot rows as indices; -1 before the first read."""
+    most_B, cell_B = memory.last_read_BK.max(1)
+    return torch.where(most_B > 0, cell_B, -1)
 
 
 def tardis_result(made: Outputs) -> tuple[Hidden, ControllerState, MemoryState]:

@@ -74,13 +74,17 @@ def run(
     library = load()
     assert library is not None, "the caller has asked whether there is a library"
     problem = Problem(**sizes, parallel=_pool() if share_pool else None)
+    gates_TBG = tensors["gates_TBG"]
+    assert gates_TBG is not None
+    real = gates_TBG.dtype
     for name, tensor in tensors.items():
-        if tensor is not None:
-            assert tensor.is_contiguous(), name
-            assert tensor.device.type == "cpu", name
-            setattr(problem, name, tensor.data_ptr())
-    gates = tensors["gates_TBG"]
-    is_double = gates is not None and gates.dtype == torch.float64
+        if tensor is None:
+            continue
+        if tensor.is_floating_point() and tensor.dtype != real:
+            raise TypeError(f"{name} is {tensor.dtype}, but the sequence is {real}")
+        assert tensor.is_contiguous(), name
+        setattr(problem, name, tensor.data_ptr())
+    is_double = real == torch.float64
     best = library.tardis_best_level() if level is None else level
     if library.tardis_run(ctypes.byref(problem), int(is_double), int(backward), best):
         raise MemoryError("the native kernel could not get the memory that it needs")

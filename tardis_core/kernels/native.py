@@ -4,19 +4,22 @@ The matrices that see the whole sequence at once (inputs, weight gradients) are 
 what depends on the step before is native. Equations and letters are those of `tardis_core.models`.
 """
 
-from typing import Any
+import itertools
+import math
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from tardis_core.kernels import library
-from tardis_core.kernels.inputs import Fixed, Outputs, Trained
+from tardis_core.kernels.inputs import Fixed, Outputs, Trained, check
 
 Tensors = dict[str, Any]  # a tensor, or None where there is none
 
 
 def run(trained: Trained, fixed: Fixed) -> Outputs:
     """Run a sequence; the outputs are connected to the gradients of `trained`."""
+    check(trained, fixed)
     wanted = torch.is_grad_enabled() and any(
         each is not None and each.requires_grad for each in trained
     )
@@ -24,6 +27,30 @@ def run(trained: Trained, fixed: Fixed) -> Outputs:
         return Outputs._make(_Sequence.apply(fixed, *trained))
     with torch.no_grad():
         return _forward(trained, fixed, keep=False)[0]
+
+
+class _Workspace:
+    """Memory for the largest of what forward keeps; the next sequence takes it over.
+
+    Fresh memory costs a visit of the operating system a page, a tenth of the time of a step.
+    """
+
+    _spare: ClassVar[list[Tensor]] = []  # at most one
+
+    def __init__(self, like: Tensor, *shapes: tuple[int, ...]) -> None:
+        ends = list(itertools.accumulate(-(-math.prod(shape) // 16) * 16 for shape in shapes))
+        spare = [each for each in self._spare if each.dtype == like.dtype]
+        self._spare.clear()
+        fits = spare and ends[-1] <= spare[0].numel() <= 4 * ends[-1]
+        self.memory = spare[0] if fits else like.new_empty(ends[-1])
+        self.tensors = [
+            self.memory[start : start + math.prod(shape)].view(shape)
+            for start, shape in zip([0, *ends], shapes, strict=False)
+        ]
+
+    def give_back(self) -> None:
+        """Nothing of it is needed any more."""
+        self._spare[:] = [self.memory]
 
 
 OVERWRITTEN = ("gates_TBG", "common_TBP")  # by backward
@@ -45,7 +72,7 @@ class _Sequence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, fixed: Fixed, *tensors: Tensor | None) -> Any:
         trained = Trained._make(tensors)
-        outputs, sizes, kept = _forward(trained, fixed, keep=True)
+        outputs, sizes, kept, ctx.workspace = _forward(trained, fixed, keep=True)
         ctx.fixed, ctx.sizes, ctx.kept_names = fixed, sizes, tuple(kept)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*trained, *kept.values())
@@ -73,6 +100,8 @@ class _Sequence(torch.autograd.Function):
         else:
             ctx.overwritten = True
         made = _backward(trained, ctx.fixed, ctx.sizes, kept, Outputs._make(gradients))
+        if ctx.overwritten:
+            ctx.workspace.give_back()
         return None, *made
 
 
@@ -120,36 +149,37 @@ def _weights(trained: Trained, fixed: Fixed) -> Tensors:
         "read_noise_TBK": fixed.read_noise_TBK,
         "reset_noise_TB2": fixed.reset_noise_TB2,
         "dropout_TBH": fixed.dropout_TBH,
-        "mask_TB": None if fixed.mask_TB is None else fixed.mask_TB.to(torch.uint8),
+        "mask_TB": None if fixed.mask_TB is None else fixed.mask_TB.bool(),
         "content0_BKC": trained.content_BKC,
     }
-    return {
-        name: None if each is None else each.detach().contiguous() for name, each in names.items()
-    }
+    return {name: None if each is None else each.contiguous() for name, each in names.items()}
 
 
-def _project(x_TBD: Tensor, W: Tensor, b: Tensor) -> Tensor:
-    """W x + b of the whole sequence, in memory of its own: the kernel overwrites it."""
-    T, B, D = x_TBD.shape
-    return torch.addmm(b, x_TBD.reshape(T * B, D), W.t()).view(T, B, -1)
-
-
-def _forward(trained: Trained, fixed: Fixed, keep: bool) -> tuple[Outputs, dict[str, int], Tensors]:
+def _forward(
+    trained: Trained, fixed: Fixed, keep: bool
+) -> tuple[Outputs, dict[str, int], Tensors, _Workspace]:
     sizes = _sizes(trained, fixed, keep)
-    T, B, H, K = (sizes[name] for name in ("T", "B", "H", "K"))
-    like = trained.x_TBD
+    T, B, H, K, P = (sizes[name] for name in ("T", "B", "H", "K", "P"))
+    G, like = trained.b_G.shape[0], trained.x_TBD
     weights = _weights(trained, fixed)
+    workspace = _Workspace(like, (T, B, G), (T, B, P), (T + 1 if keep else 1, B, H))
+    gates_TBG, common_TBP, c_TBH = workspace.tensors
 
+    # What does not depend on the step before: W_x x + b, which the kernel then overwrites.
     # With layer normalisation the bias of the gates comes after it.
-    b_G = trained.b_G
+    x_ND, b_G = like.reshape(T * B, -1), trained.b_G
     if trained.gain_4H is not None:
         b_G = torch.cat([torch.zeros_like(b_G[: 4 * H]), b_G[4 * H :]])
+    torch.addmm(b_G, x_ND, trained.W_x_GD.t(), out=gates_TBG.view(T * B, G))
+    if K:
+        W_x_DP = trained.read_W_x_PD.t()
+        torch.addmm(trained.read_b_P, x_ND, W_x_DP, out=common_TBP.view(T * B, P))
     h_TBH = like.new_empty(T + 1, B, H)
     h_TBH[0] = trained.h_BH
-    c_TBH = like.new_empty(T + 1 if keep else 1, B, H)
     c_TBH[0] = trained.c_BH
     made: Tensors = {
-        "gates_TBG": _project(like, trained.W_x_GD, b_G),
+        "gates_TBG": gates_TBG,
+        "common_TBP": common_TBP,
         "h_TBH": h_TBH,
         "c_TBH": c_TBH,
         "h_out_TBH": None if fixed.mask_TB is None else like.new_empty(T, B, H),
@@ -158,7 +188,7 @@ def _forward(trained: Trained, fixed: Fixed, keep: bool) -> tuple[Outputs, dict[
         made["norm_scale_TB4"] = like.new_empty(T, B, 4)
     state: Tensors = {}
     if K:
-        made |= _memory_buffers(trained, sizes, like)
+        made |= _memory_buffers(sizes, like)
         state = _memory_state(trained, fixed, sizes, like)
     usage0_BP = None
     if fixed.reads_BK is not None and weights["W_u_KP"] is not None:
@@ -181,18 +211,19 @@ def _forward(trained: Trained, fixed: Fixed, keep: bool) -> tuple[Outputs, dict[
         last_B=state.get("last_B"),
         steps_B=state.get("steps_B"),
     )
+    if not keep:
+        workspace.give_back()
     kept = {name: each for name, each in made.items() if each is not None}
     if K:
         kept["content_BKC"] = state["content_BKC"]
-    return outputs, sizes, kept
+    return outputs, sizes, kept, workspace
 
 
-def _memory_buffers(trained: Trained, sizes: dict[str, int], like: Tensor) -> Tensors:
+def _memory_buffers(sizes: dict[str, int], like: Tensor) -> Tensors:
     """What the memory makes and needs of a sequence."""
     T, B, K, A, C = (sizes[name] for name in ("T", "B", "K", "A", "C"))
     integers = like.new_empty(2, T, B, dtype=torch.int64)
     made: Tensors = {
-        "common_TBP": _project(like, trained.read_W_x_PD, trained.read_b_P),
         "r_TBQ": like.new_empty(T, B, A + C),
         "pi_TBK": like.new_empty(T, B, K),
         "read_TB": integers[0],
@@ -213,17 +244,21 @@ def _memory_state(trained: Trained, fixed: Fixed, sizes: dict[str, int], like: T
     """The memory at the start, in copies that become the memory at the end."""
     B, K, C = sizes["B"], sizes["K"], sizes["C"]
 
-    def copy(tensor: Tensor | None, *shape: int) -> Tensor:
-        if tensor is None:
-            return like.new_zeros(shape)
-        return tensor.clone(memory_format=torch.contiguous_format)
-
-    return {
-        "content_BKC": copy(trained.content_BKC, B, K, C),
-        "reads_BK": copy(fixed.reads_BK, B, K),
-        "last_B": copy(fixed.last_B),
-        "steps_B": copy(fixed.steps_B),
+    if trained.content_BKC is None:
+        return {
+            "content_BKC": like.new_zeros(B, K, C),
+            "reads_BK": like.new_zeros(B, K),
+            "last_B": like.new_full((B,), -1, dtype=torch.int64),
+            "steps_B": like.new_zeros(B, dtype=torch.int64),
+        }
+    given = {
+        "content_BKC": trained.content_BKC,
+        "reads_BK": fixed.reads_BK,
+        "last_B": fixed.last_B,
+        "steps_B": fixed.steps_B,
     }
+    whole = torch.contiguous_format
+    return {name: each.clone(memory_format=whole) for name, each in given.items()}
 
 
 def _backward(
@@ -277,7 +312,7 @@ def _backward(
     found = _controller_gradients(trained, fixed, sizes, everything)
     if K:
         found |= _memory_gradients(trained, fixed, everything, addressed)
-    if addressed and fixed.attached and found["x_TBD"] is not None:
+    if addressed and fixed.attached and "x_TBD" in found:
         found["x_TBD"] += everything["common_TBP"] @ trained.read_W_x_PD
     given = trained._asdict().items()
     return Trained._make(None if each is None else found.get(name) for name, each in given)
@@ -289,30 +324,45 @@ def _controller_gradients(
     T, B, H = sizes["T"], sizes["B"], sizes["H"]
     N = T * B
     dz_NG = found["gates_TBG"].view(N, -1)
-    x_ND = trained.x_TBD.reshape(N, -1)
     h_NH = found["h_TBH"][:T].view(N, H)
-    b_G = dz_NG.sum(0)
-    made: Tensors = {
-        "x_TBD": (dz_NG @ trained.W_x_GD).view_as(trained.x_TBD)
-        if trained.x_TBD.requires_grad
-        else None,
-        "W_x_GD": dz_NG.t() @ x_ND,
-        "b_G": b_G,
-        "h_BH": found["dh_BH"],
-        "c_BH": found["dc_BH"],
-    }
+    W_x_GD, b_G = _linear_gradients(dz_NG, trained.x_TBD)
+    made: Tensors = {"W_x_GD": W_x_GD, "b_G": b_G, "h_BH": found["dh_BH"], "c_BH": found["dc_BH"]}
+    if trained.x_TBD.requires_grad:
+        made["x_TBD"] = (dz_NG @ trained.W_x_GD).view_as(trained.x_TBD)
     if trained.gain_4H is not None:
         made["gain_4H"] = found["dgain_1_4H"].sum(0).view_as(trained.gain_4H)
         b_G[: 4 * H] = found["dbias_1_4H"].sum(0)
     if trained.W_r_GQ is not None:
         r_NQ = found["r_TBQ"].view(N, -1)
-        made["W_r_GQ"] = dz_NG.t() @ r_NQ
+        W_r_QG = r_NQ.new_empty(r_NQ.shape[1], dz_NG.shape[1])
+        seen_NQ = r_NQ
         if fixed.reset:  # the candidate saw alpha r and beta h
-            reset_N2, candidate = found["reset_TB2"].view(N, 2), slice(3 * H, 4 * H)
-            torch.mm(dz_NG[:, candidate].t(), r_NQ * reset_N2[:, :1], out=made["W_r_GQ"][candidate])
-            dz_NG[:, candidate] *= reset_N2[:, 1:]
-    made["W_h_GH"] = dz_NG.t() @ h_NH
+            reset_N2 = found["reset_TB2"].view(N, 2)
+            seen_NQ = r_NQ * reset_N2[:, :1]
+        for part, gates in (
+            (r_NQ, slice(3 * H)),
+            (seen_NQ, slice(3 * H, 4 * H)),
+            (r_NQ, slice(4 * H, None)),
+        ):
+            W_r_QG[:, gates] = part.t() @ dz_NG[:, gates]
+        made["W_r_GQ"] = W_r_QG.t()
+        if fixed.reset:
+            dz_NG[:, 3 * H : 4 * H] *= reset_N2[:, 1:]
+    made["W_h_GH"] = _weight_gradient(dz_NG, h_NH)
     return made
+
+
+def _weight_gradient(dz_NG: Tensor, x_ND: Tensor) -> Tensor:
+    """The gradient of W in z = W x; a narrow matrix is faster on the left."""
+    return dz_NG.t() @ x_ND if x_ND.shape[1] > 256 else (x_ND.t() @ dz_NG).t()
+
+
+def _linear_gradients(dz_NG: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of W and b in z = W x + b by one product, with a column of ones beside x."""
+    x_ND = x.reshape(dz_NG.shape[0], -1)
+    with_ones = torch.cat([x_ND, x_ND.new_ones(x_ND.shape[0], 1)], dim=1)
+    W_GE = _weight_gradient(dz_NG, with_ones)
+    return W_GE[:, :-1], W_GE[:, -1]
 
 
 def _memory_gradients(trained: Trained, fixed: Fixed, found: Tensors, addressed: bool) -> Tensors:
@@ -324,7 +374,7 @@ def _memory_gradients(trained: Trained, fixed: Fixed, found: Tensors, addressed:
     }
     if not addressed:
         return made
-    h_NH, x_ND = h_TBH[:-1].flatten(0, 1), trained.x_TBD.flatten(0, 1)
+    h_NH = h_TBH[:-1].flatten(0, 1)
     dz_NP, drow_NP = found["common_TBP"].flatten(0, 1), found["drow_TBP"].flatten(0, 1)
     W_c_PC = drow_NP.t() @ found["micro_TBC"].flatten(0, 1)
     W_u_KP = found["dW_u_1KP"].sum(0)
@@ -334,9 +384,10 @@ def _memory_gradients(trained: Trained, fixed: Fixed, found: Tensors, addressed:
         W_u_KP += fixed.reads_BK.t() @ found["dusage_BP"]
         if fixed.attached:
             found["dcontent_BKC"] += drow0_BKP @ trained.read_W_c_PC
+    read_W_x_PD, read_b_P = _linear_gradients(dz_NP, trained.x_TBD)
     made |= {
-        "read_W_x_PD": dz_NP.t() @ x_ND,
-        "read_b_P": dz_NP.sum(0),
+        "read_W_x_PD": read_W_x_PD,
+        "read_b_P": read_b_P,
         "read_W_h_PH": dz_NP.t() @ h_NH,
         "read_W_c_PC": W_c_PC,
         "read_W_u_PK": (W_u_KP - W_u_KP.mean(0)).t(),

@@ -45,14 +45,13 @@ def _obstacle(backend: str, model: SequenceModel, x: Tensor) -> str | None:
     from tardis_core.models.tardis import Tardis
 
     # The exact class: a subclass may compute something else.
-    if type(model) not in (Lstm, Tardis):
+    if not isinstance(model, Lstm | Tardis) or type(model) not in (Lstm, Tardis):
         return f"it has no kernel for the model {type(model).__name__}"
     if isinstance(model, Tardis) and type(model.estimator) not in (Gumbel, Reinforce):
         return f"it has no kernel for the estimator {type(model.estimator).__name__}"
     if torch.is_autocast_enabled(x.device.type):
         return "it does not compute in mixed precision"
-    types = {each.dtype for each in model.parameters()} | {x.dtype}
-    if len(types) > 1 or not types <= {torch.float32, torch.float64}:
+    if x.dtype not in (torch.float32, torch.float64) or model.controller.b.dtype != x.dtype:
         return "it computes in float32 or float64 alone"
     if backend == "native":
         if x.device.type != "cpu":

@@ -24,6 +24,9 @@ static const double INVERSE_FACTORIAL[] = {
 };
 
 #define UNROLLED _Pragma("GCC unroll 16")
+#define CAT2_(a, b) a##_##b
+#define CAT2(a, b) CAT2_(a, b)
+#define FOR_TYPE(name) CAT2(name, TYPE)
 #define CAT3_(a, b, c) a##_##b##_##c
 #define CAT3(a, b, c) CAT3_(a, b, c)
 

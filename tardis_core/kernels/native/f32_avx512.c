@@ -2,7 +2,7 @@
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #include "f32.h"
 #include "avx512.h"
-#define FAST_RECIPROCAL FAST_RECIPROCAL_F32
+#define ROUGH_RECIPROCAL RECIPROCAL_f32
 #define VARIANT run_f32_avx512
 #include "problem.h"
 #include "vectors.h"

@@ -1,4 +1,5 @@
 /* Double precision. */
+#define TYPE f64
 typedef double real;
 typedef int64_t bits;
 #define EXP_LIMIT 707.0

@@ -26,7 +26,8 @@ typedef struct {
     real *E;         /* [sample][cell][P]: exp(2 W_m M[i]) */
     uint8_t *wild;   /* [sample][cell]: too large for the product of exponentials */
     int64_t *wilds;  /* [sample]: how many of its cells are */
-    real *a, *ones, *e, *exact; /* padded: a, ones, exp(2 z), a row in place of E */
+    real *a, *e, *exact; /* padded: a, exp(2 z), a row in place of E */
+    real a_sum;
 } Cells;
 
 /* Renew one cell from W_m M[i] of its content. */
@@ -68,12 +69,38 @@ static const real *exact_row(const Problem *p, Cells *cells, const real *content
     return cells->exact;
 }
 
-/* Eq. (4): pi[k] = a . tanh(W_m M[k] + z) */
-static real logit(const Cells *cells, const real *row, const real *e, real a_sum) {
-    vec s = {0};
-    for (int64_t i = 0; i < cells->width; i += VL)
-        s += load(cells->a + i) * reciprocal(1 + load(row + i) * load(e + i));
-    return a_sum - 2 * sum(s);
+/* Eq. (4): pi[k] = a . tanh(W_m M[k] + z), for all cells of a sample. */
+static void logits(const Problem *p, Cells *cells, int64_t sample, const real *content,
+                   const real *z, real *pi) {
+    int64_t width = cells->width, k = 0;
+    const real *E = cells->E + sample * p->K * width, *a = cells->a, *e = cells->e;
+    if (begin_logits(p, cells, sample, z)) {
+        for (; k < p->K; k++) {
+            const real *row = exact_row(p, cells, content + k * p->C, k, z);
+            vec s = {0};
+            for (int64_t i = 0; i < width; i += VL) s += load(a + i) * reciprocal(1 + load(row + i));
+            pi[k] = cells->a_sum - 2 * sum(s);
+        }
+        return;
+    }
+    for (; k + 4 <= p->K; k += 4) {
+        const real *row = E + k * width;
+        vec s[4] = {{0}, {0}, {0}, {0}};
+        for (int64_t i = 0; i < width; i += VL) {
+            vec ai = load(a + i), ei = load(e + i);
+            UNROLLED
+            for (int64_t j = 0; j < 4; j++)
+                s[j] += ai * reciprocal(1 + load(row + j * width + i) * ei);
+        }
+        sum_4(s[0], s[1], s[2], s[3], pi + k);
+    }
+    for (; k < p->K; k++) {
+        vec s = {0};
+        for (int64_t i = 0; i < width; i += VL)
+            s += load(a + i) * reciprocal(1 + load(E + k * width + i) * load(e + i));
+        pi[k] = sum(s);
+    }
+    for (k = 0; k < p->K; k++) pi[k] = cells->a_sum - 2 * pi[k];
 }
 
 /* ---------------------------------------------------------------- memory of a share */
@@ -96,12 +123,13 @@ static Cells take_cells(Arena *arena, const Problem *p, int64_t M) {
     cells.wild = TAKE(arena, uint8_t, M * p->K);
     cells.wilds = TAKE(arena, int64_t, M);
     cells.a = TAKE(arena, real, cells.width);
-    cells.ones = TAKE(arena, real, cells.width);
     cells.e = TAKE(arena, real, cells.width);
     cells.exact = TAKE(arena, real, cells.width);
     if (arena->start) {
-        for (int64_t i = 0; i < p->P; i++) cells.a[i] = p->a_P[i];
-        for (int64_t i = 0; i < cells.width; i++) cells.ones[i] = 1;
+        for (int64_t i = 0; i < p->P; i++) {
+            cells.a[i] = p->a_P[i];
+            cells.a_sum += p->a_P[i];
+        }
     }
     return cells;
 }
@@ -270,14 +298,7 @@ static void read_memory(const Problem *p, Forward *f, int64_t t, int64_t b0, int
     const real *noise = p->read_noise_TBK ? p->read_noise_TBK + at * K : NULL;
     real *pi = p->pi_TBK + at * K;
     int64_t last = p->last_B[b0 + b], chosen = 0;
-    int wild = begin_logits(p, cells, b, common);
-    real a_sum = 0;
-    for (int64_t i = 0; i < P; i++) a_sum += p->a_P[i];
-    for (int64_t k = 0; k < K; k++) {
-        const real *row = wild ? exact_row(p, cells, content + k * C, k, common)
-                               : cells->E + (b * K + k) * cells->width;
-        pi[k] = logit(cells, row, wild ? cells->ones : cells->e, a_sum);
-    }
+    logits(p, cells, b, content, common, pi);
     if (last >= 0) pi[last] -= PENALTY;
     for (int64_t k = 1; k < K; k++)
         if (noise ? pi[k] + noise[k] > pi[chosen] + noise[chosen] : pi[k] > pi[chosen]) chosen = k;
@@ -483,8 +504,10 @@ static void choice_backward(const Problem *p, Backward *f, int64_t at, int64_t b
     for (int64_t k = 0; k < K; k++) {
         f->score[k] = pi[k] + noise[k];
         if (f->score[k] > most) most = f->score[k];
-        f->dweight[k] = dot(p->address_KA + k * A, dr, A) + dot(content + k * C, dr + A, C);
+        f->dweight[k] = 0;
     }
+    add_rows_times(f->dweight, p->address_KA, dr, K, A);
+    add_rows_times(f->dweight, content, dr + A, K, C);
     vec sum_weight = {0}, sum_dweight = {0}, sum_dtau = {0};
     for (int64_t k = 0; k < K; k += VL) {
         vec weight = vexp((load_n(f->score + k, K - k) - most) * tau);
@@ -505,24 +528,33 @@ static void choice_backward(const Problem *p, Backward *f, int64_t at, int64_t b
 /* Eq. (4) backward: dpi becomes the gradients of a, of the rows W_m M and of the rest, z. */
 static void logits_backward(const Problem *p, Backward *f, int64_t at, int64_t b, real *da) {
     int64_t K = p->K, P = p->P, width = f->cells.width;
-    real *common = p->common_TBP + at * P;
-    int wild = begin_logits(p, &f->cells, b, common);
-    const real *e = wild ? f->cells.ones : f->cells.e;
-    zero(f->dcommon, width);
-    zero(f->da, width);
-    real total = 0;
-    for (int64_t k = 0; k < K; k++) {
-        real d = f->dpi[k], *D = f->D + (b * K + k) * width;
-        if (d == 0) continue;
-        const real *row = wild ? exact_row(p, &f->cells, f->content + (b * K + k) * p->C, k, common)
-                               : f->cells.E + (b * K + k) * width;
-        total += d;
+    real *common = p->common_TBP + at * P, *D = f->D + b * K * width, total = 0;
+    const real *E = f->cells.E + b * K * width, *dpi = f->dpi;
+    for (int64_t k = 0; k < K; k++) total += dpi[k];
+    if (begin_logits(p, &f->cells, b, common)) {
+        zero(f->dcommon, width);
+        zero(f->da, width);
+        for (int64_t k = 0; k < K; k++) {
+            const real *row = exact_row(p, &f->cells, f->content + (b * K + k) * p->C, k, common);
+            for (int64_t i = 0; i < width; i += VL) {
+                vec y = reciprocal(1 + load(row + i)), slope = dpi[k] * (y - y * y);
+                store(D + k * width + i, load(D + k * width + i) + slope);
+                store(f->dcommon + i, load(f->dcommon + i) + slope);
+                store(f->da + i, load(f->da + i) + dpi[k] * y);
+            }
+        }
+    } else {
         for (int64_t i = 0; i < width; i += VL) {
-            vec y = reciprocal(1 + load(row + i) * load(e + i)); /* tanh = 1 - 2 y */
-            vec slope = d * (y - y * y);                         /* a quarter of d (1 - tanh^2) */
-            store(D + i, load(D + i) + slope);
-            store(f->dcommon + i, load(f->dcommon + i) + slope);
-            store(f->da + i, load(f->da + i) + d * y);
+            vec e = load(f->cells.e + i), sum_slope = {0}, sum_y = {0};
+            for (int64_t k = 0; k < K; k++) {
+                vec y = reciprocal(1 + load(E + k * width + i) * e); /* tanh = 1 - 2 y */
+                vec dy = dpi[k] * y, slope = dy - dy * y;            /* a quarter of d (1 - tanh^2) */
+                store(D + k * width + i, load(D + k * width + i) + slope);
+                sum_slope += slope;
+                sum_y += dy;
+            }
+            store(f->dcommon + i, sum_slope);
+            store(f->da + i, sum_y);
         }
     }
     for (int64_t i = 0; i < P; i += VL) {

@@ -14,9 +14,13 @@ static inline void store(real *to, vec v) { *(unaligned_vec *)to = v; }
 /* The first n elements; the others are zero. */
 static inline vec load_n(const real *from, int64_t n) {
     if (n >= VL) return load(from);
+#ifdef LOAD_PART_f32
+    return (vec)FOR_TYPE(LOAD_PART)(from, n);
+#else
     vec v = {0};
     for (int64_t i = 0; i < n; i++) v[i] = from[i];
     return v;
+#endif
 }
 
 static inline void store_n(real *to, vec v, int64_t n) {
@@ -24,7 +28,11 @@ static inline void store_n(real *to, vec v, int64_t n) {
         store(to, v);
         return;
     }
+#ifdef STORE_PART_f32
+    FOR_TYPE(STORE_PART)(to, v, n);
+#else
     for (int64_t i = 0; i < n; i++) to[i] = v[i];
+#endif
 }
 
 /* By halves, so that the additions do not wait for each other. */
@@ -39,20 +47,50 @@ static inline real sum(vec v) {
     return v[0];
 }
 
+/* The sums of four vectors, by halves of all at once. */
+static inline void sum_4(vec a, vec b, vec c, vec d, real *to) {
+    if (VL < 4) {
+        to[0] = sum(a), to[1] = sum(b), to[2] = sum(c), to[3] = sum(d);
+        return;
+    }
+    ivec low, high, even, odd;
+    UNROLLED
+    for (int64_t i = 0; i < VL; i++) {
+        int64_t half = VL / 2, quarter = VL / 4;
+        low[i] = (bits)(i < half ? i : i + half); /* the lower halves of two vectors, the upper */
+        high[i] = low[i] + (bits)half;
+        even[i] = (bits)(i / quarter * 2 * quarter + i % quarter); /* every other quarter of two */
+        odd[i] = even[i] + (bits)quarter;
+    }
+    vec ab = __builtin_shuffle(a, b, low) + __builtin_shuffle(a, b, high);
+    vec cd = __builtin_shuffle(c, d, low) + __builtin_shuffle(c, d, high);
+    vec all = __builtin_shuffle(ab, cd, even) + __builtin_shuffle(ab, cd, odd);
+    UNROLLED
+    for (int64_t part = VL / 8; part > 0; part /= 2) {
+        ivec other;
+        UNROLLED
+        for (int64_t i = 0; i < VL; i++) other[i] = (bits)(i ^ part);
+        all += __builtin_shuffle(all, other);
+    }
+    UNROLLED
+    for (int64_t i = 0; i < 4; i++) to[i] = all[i * (VL / 4)];
+}
+
 static inline int any(ivec v) {
     bits found = 0;
     for (int64_t i = 0; i < VL; i++) found |= v[i];
     return found != 0;
 }
 
-static inline vec choose(ivec where, vec yes, vec no) {
-    return (vec)(((ivec)yes & where) | ((ivec)no & ~where));
-}
-
+/* Not a number stays what it is. */
 static inline vec clamp(vec x, real limit) {
     vec high = limit - (vec){0}, low = -limit - (vec){0};
-    x = choose(x > high, high, x);
-    return choose(x < low, low, x);
+#ifdef MINIMUM_f32
+    return (vec)FOR_TYPE(MAXIMUM)(low, FOR_TYPE(MINIMUM)(high, x));
+#else
+    ivec above = x > high, below = x < low;
+    return (vec)(((ivec)high & above) | ((ivec)low & below) | ((ivec)x & ~above & ~below));
+#endif
 }
 
 /* exp(x) for |x| <= EXP_LIMIT (beyond it, that of the limit): 2^n exp(rest), |rest| <= ln 2 / 2. */
@@ -70,9 +108,9 @@ static inline vec vexp(vec x) {
 
 /* 1 / x for x in [1, exp(EXP_LIMIT) + 1]. */
 static inline vec reciprocal(vec x) {
-#ifdef FAST_RECIPROCAL
-    vec y = FAST_RECIPROCAL(x);
-    return y * (2 - x * y); /* one step of Newton: from 14 bits to all */
+#ifdef ROUGH_RECIPROCAL
+    vec y = (vec)ROUGH_RECIPROCAL(x);
+    return y * (2 - x * y); /* one step of Newton: from 12 or 14 bits to all */
 #else
     return 1 / x;
 #endif
@@ -92,6 +130,27 @@ static real dot(const real *x, const real *y, int64_t n) {
     }
     for (; i < n; i += VL) s0 += load_n(x + i, n - i) * load_n(y + i, n - i);
     return sum(s0 + s1);
+}
+
+/* y[k] += row k of A . x */
+static void add_rows_times(real *y, const real *A, const real *x, int64_t rows, int64_t n) {
+    int64_t k = 0;
+    for (; k + 4 <= rows; k += 4) {
+        const real *row = A + k * n;
+        vec s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+        for (int64_t i = 0; i < n; i += VL) {
+            int64_t left = n - i;
+            vec v = load_n(x + i, left);
+            s0 += load_n(row + i, left) * v;
+            s1 += load_n(row + n + i, left) * v;
+            s2 += load_n(row + 2 * n + i, left) * v;
+            s3 += load_n(row + 3 * n + i, left) * v;
+        }
+        real found[4];
+        sum_4(s0, s1, s2, s3, found);
+        for (int i = 0; i < 4; i++) y[k + i] += found[i];
+    }
+    for (; k < rows; k++) y[k] += dot(A + k * n, x, n);
 }
 
 /* y += scale x */
