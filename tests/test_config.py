@@ -64,8 +64,8 @@ def test_the_user_has_the_last_word(monkeypatch):
 
 
 def test_the_scale_chooses_the_preset():
-    sizes = {scale: make_config("copy", scale=scale).training.updates for scale in SCALES}
-    assert sizes == {"smoke": 200, "small": 6000, "paper": 15000}
+    updates = [make_config("copy", scale=scale).training.updates for scale in SCALES]
+    assert updates == sorted(set(updates))  # smoke, small, paper
 
 
 def test_a_preset_of_tardis_leaves_out_what_another_model_does_not_have(monkeypatch):

@@ -8,7 +8,8 @@ from tardis_core.training.objective import objective
 
 
 def test_reset_gates_are_averaged_over_existing_steps():
-    config = make_config("copy", scale="smoke", overrides={"model.hidden": 8})
+    overrides = {"model.hidden": 8, "model.reset_gates": True}
+    config = make_config("copy", scale="smoke", overrides=overrides)
     task = build_task(config, None)
     network = build_network(config, task.signature)
     batch = task.train_batch(0)

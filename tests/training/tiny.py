@@ -17,7 +17,7 @@ SIZES = {
     "training.evaluate_every": 4,
     "training.batch": 4,
 }
-MEMORY = {"memory.cells": 4, "memory.content": 5}
+MEMORY = {"memory.cells": 4, "memory.content": 5, "model.reset_gates": True}
 OF_TASK: dict[str, dict[str, Any]] = {
     "copy": {"task.longest": 3, "task.valid_sequences": 8, "task.test_sequences": 8},
     "recall": {"task.longest": 3, "task.valid_sequences": 8, "task.test_sequences": 8},
