@@ -6,7 +6,6 @@ C content, Q = A + C, P attention. For the LSTM baseline all that belongs to a m
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from tardis_core.models.base import Hidden, Reads
@@ -54,7 +53,7 @@ class Fixed(NamedTuple):
     attached: bool = False  # whether gradients flow from the read logits to h, x and the contents
     address_KA: Maybe = None
     reads_BK: Maybe = None  # this and the next two: None for an empty memory
-    last_B: Maybe = None  # the cell read last, -1 before the first read
+    last_read_BK: Maybe = None
     steps_B: Maybe = None
     read_noise_TBK: Maybe = None
     reset_noise_TB2: Maybe = None
@@ -71,7 +70,7 @@ def check(trained: Trained, fixed: Fixed) -> None:
         ("c of the state", trained.c_BH, (B, H)),
         ("content of the state", trained.content_BKC, (B, K, C)),
         ("reads of the state", fixed.reads_BK, (B, K)),
-        ("last read of the state", fixed.last_B, (B,)),
+        ("last read of the state", fixed.last_read_BK, (B, K)),
         ("steps of the state", fixed.steps_B, (B,)),
         ("mask", fixed.mask_TB, (T, B)),
         ("noise of the dropout", fixed.dropout_TBH, (T, B, H)),
@@ -96,12 +95,12 @@ class Outputs(NamedTuple):
     read_TB: Maybe
     written_TB: Maybe
     reads_BK: Maybe
-    last_B: Maybe
+    last_read_BK: Maybe
     steps_B: Maybe
 
     def choices(self) -> tuple[Tensor, ...]:
         """Those that have no gradient."""
-        made = (self.read_TB, self.written_TB, self.reads_BK, self.last_B, self.steps_B)
+        made = (self.read_TB, self.written_TB, self.reads_BK, self.last_read_BK, self.steps_B)
         return tuple(each for each in made if each is not None)
 
 
@@ -175,7 +174,7 @@ def of_tardis(
         attached=attached,
         address_KA=model.address_KA,
         reads_BK=None if memory is None else memory.reads_BK,
-        last_B=None if memory is None else _last_read(memory),
+        last_read_BK=None if memory is None else memory.last_read_BK,
         steps_B=None if memory is None else memory.steps_B,
         read_noise_TBK=noise.read_TBK if noise else None,
         reset_noise_TB2=noise.reset_TB2 if noise else None,
@@ -183,19 +182,11 @@ def of_tardis(
     return trained, fixed
 
 
-def _last_read(memory: MemoryState) -> Tensor:
-    """One-hot rows as indices; -1 before the first read."""
-    most_B, cell_B = memory.last_read_BK.max(1)
-    return torch.where(most_B > 0, cell_B, -1)
-
-
 def tardis_result(made: Outputs) -> tuple[Hidden, ControllerState, MemoryState]:
     """The outputs as TARDIS returns them; the state comes in its two parts."""
-    cells = torch.arange(made.reads_BK.shape[1], device=made.last_B.device)
-    last_read_BK = (cells == made.last_B.unsqueeze(1)).to(made.reads_BK.dtype)
     reads = Reads(made.pi_TBK, made.read_TB, made.written_TB)
     return (
         Hidden(made.h_TBH, made.r_TBQ, reads, made.reset_TB2),
         ControllerState(made.h_BH, made.c_BH),
-        MemoryState(made.content_BKC, made.reads_BK, last_read_BK, made.steps_B),
+        MemoryState(made.content_BKC, made.reads_BK, made.last_read_BK, made.steps_B),
     )

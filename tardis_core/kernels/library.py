@@ -1,7 +1,7 @@
 """The compiled library: finding it, and calling it through ctypes."""
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -11,16 +11,19 @@ from torch import Tensor
 
 _SIZES = "T B H K A C P reset norm soft attached keep shares"
 _POINTERS = """
-    W_GS gain_4H bias_4H W_m_CH W_h_PH W_c_PC address_KP W_u_KP a_P w_tau_H b_tau address_KA
-    read_noise_TBK reset_noise_TB2 dropout_TBH mask_TB content0_BKC usage0_BP
+    W_h_GH W_r_GQ b_G gain_4H W_m_CH
+    read_W_h_PH read_W_c_PC read_W_u_PK address_KP a_P w_tau_H b_tau address_KA
+    read_noise_TBK reset_noise_TB2 dropout_TBH mask_TB
+    h0_BH c0_BH content0_BKC reads0_BK last0_BK steps0_B
     gates_TBG common_TBP h_TBH c_TBH h_out_TBH r_TBQ pi_TBK reset_TB2 read_TB written_TB
-    content_BKC reads_BK last_B steps_B
+    h_BH c_BH content_BKC reads_BK last_BK steps_B
     micro_TBC tau_TB usage_scale_TB norm_scale_TB4 before_TB
     dh_out_TBH dr_TBQ dpi_TBK dreset_TB2
-    dh_BH dc_BH dcontent_BKC dmicro_TBC drow_TBP dtau_TB drow0_BKP dusage_BP
-    da_1P daddress_1KP dW_u_1KP dgain_1_4H dbias_1_4H
+    dh_BH dc_BH dcontent_BKC dmicro_TBC drow_TBP dtau_TB drow0_BKP
+    da_P daddress_KP dW_u_PK dgain_4H dbias_4H
 """
 
+LAYOUT = 2  # of `Problem`; as in native/common.h, so that an old library is never used
 LEVELS = ("base", "avx2", "avx512")  # instruction sets, as native.c numbers them
 
 
@@ -42,9 +45,10 @@ def load() -> ctypes.CDLL | None:
         if path.exists():
             try:
                 library = ctypes.CDLL(str(path))
-            except OSError:  # built for another machine
+                fits = (library.tardis_layout(), library.tardis_size())
+            except (OSError, AttributeError):  # built for another machine, or long ago
                 return None
-            return library if library.tardis_problem_size() == ctypes.sizeof(Problem) else None
+            return library if fits == (LAYOUT, ctypes.sizeof(Problem)) else None
     return None
 
 
@@ -56,7 +60,7 @@ def _pool() -> int | None:
 
 
 def run(
-    sizes: Mapping[str, int],
+    sizes: Sequence[int],
     tensors: Mapping[str, Tensor | None],
     *,
     backward: bool,
@@ -66,17 +70,17 @@ def run(
     """Run the sequence forward or backward; the tensors are read and written where they are.
 
     Args:
-        sizes: the sizes and switches of `Problem`.
+        sizes: the sizes and switches of `Problem`, in its order.
         tensors: by the names of `Problem`; what is missing or None is NULL.
         level: the instruction set, an index of `LEVELS`; the best there is unless given.
         share_pool: use torch's threads rather than new ones.
     """
     library = load()
     assert library is not None, "the caller has asked whether there is a library"
-    problem = Problem(**sizes, parallel=_pool() if share_pool else None)
     gates_TBG = tensors["gates_TBG"]
     assert gates_TBG is not None
     real = gates_TBG.dtype
+    problem = Problem(*sizes, _pool() if share_pool else None)
     for name, tensor in tensors.items():
         if tensor is None:
             continue

@@ -6,7 +6,7 @@ what depends on the step before is native. Equations and letters are those of `t
 
 import itertools
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -105,43 +105,56 @@ class _Sequence(torch.autograd.Function):
         return None, *made
 
 
-def _sizes(trained: Trained, fixed: Fixed, keep: bool) -> dict[str, int]:
-    T, B, _ = trained.x_TBD.shape
-    address, content = fixed.address_KA, trained.W_m_CH
-    return {
-        "T": T,
-        "B": B,
-        "H": trained.W_h_GH.shape[1],
-        "K": 0 if address is None else address.shape[0],
-        "A": 0 if address is None else address.shape[1],
-        "C": 0 if content is None else content.shape[0],
-        "P": 0 if trained.a_P is None else trained.a_P.shape[0],
-        "reset": fixed.reset,
-        "norm": trained.gain_4H is not None,
-        "soft": trained.w_tau_1H is not None,
-        "attached": fixed.attached,
-        "keep": keep,
-        "shares": max(1, min(torch.get_num_threads(), B)),
-    }
+class _Sizes(NamedTuple):
+    """The sizes and switches of `library.Problem`, in its order."""
+
+    T: int
+    B: int
+    H: int
+    K: int
+    A: int
+    C: int
+    P: int
+    reset: bool
+    norm: bool
+    soft: bool
+    attached: bool
+    keep: bool
+    shares: int
+
+    @classmethod
+    def of(cls, trained: Trained, fixed: Fixed, keep: bool) -> "_Sizes":
+        T, B, _ = trained.x_TBD.shape
+        K, A = (0, 0) if fixed.address_KA is None else fixed.address_KA.shape
+        return cls(
+            T=T,
+            B=B,
+            H=trained.W_h_GH.shape[1],
+            K=K,
+            A=A,
+            C=len(trained.W_m_CH) if K else 0,
+            P=len(trained.a_P) if K else 0,
+            reset=fixed.reset,
+            norm=trained.gain_4H is not None,
+            soft=trained.w_tau_1H is not None,
+            attached=fixed.attached,
+            keep=keep,
+            shares=max(1, min(torch.get_num_threads(), B)),
+        )
 
 
-def _weights(trained: Trained, fixed: Fixed) -> Tensors:
-    """The weights as the native code reads them, and what else does not change."""
-    H, W_u_PK = trained.W_h_GH.shape[1], trained.read_W_u_PK
-    W_GS = trained.W_h_GH
-    if trained.W_r_GQ is not None:
-        W_GS = torch.cat([W_GS, trained.W_r_GQ], dim=1)
-    # u is centred, so W_u can be: then W_u u is a sum over the reads, divided by their deviation.
-    W_u_KP = None if W_u_PK is None else (W_u_PK - W_u_PK.mean(1, keepdim=True)).t()
-    names: Tensors = {
-        "W_GS": W_GS,
+def _inputs(trained: Trained, fixed: Fixed) -> Tensors:
+    """What goes in, by the names of `library.Problem`."""
+    names = {
+        "W_h_GH": trained.W_h_GH,
+        "W_r_GQ": trained.W_r_GQ,
+        "b_G": trained.b_G,
         "gain_4H": trained.gain_4H,
-        "bias_4H": trained.b_G[: 4 * H],
         "W_m_CH": trained.W_m_CH,
-        "W_h_PH": trained.read_W_h_PH,
-        "W_c_PC": trained.read_W_c_PC,
+        "read_W_h_PH": trained.read_W_h_PH,
+        "read_W_c_PC": trained.read_W_c_PC,
+        "read_W_u_PK": trained.read_W_u_PK,
         "address_KP": trained.address_KP,
-        "W_u_KP": W_u_KP,
         "a_P": trained.a_P,
         "w_tau_H": trained.w_tau_1H,
         "b_tau": trained.b_tau_1,
@@ -149,207 +162,145 @@ def _weights(trained: Trained, fixed: Fixed) -> Tensors:
         "read_noise_TBK": fixed.read_noise_TBK,
         "reset_noise_TB2": fixed.reset_noise_TB2,
         "dropout_TBH": fixed.dropout_TBH,
-        "mask_TB": None if fixed.mask_TB is None else fixed.mask_TB.bool(),
+        "mask_TB": fixed.mask_TB,
+        "h0_BH": trained.h_BH,
+        "c0_BH": trained.c_BH,
         "content0_BKC": trained.content_BKC,
+        "reads0_BK": fixed.reads_BK,
+        "last0_BK": fixed.last_read_BK,
+        "steps0_B": fixed.steps_B,
     }
-    return {name: None if each is None else each.contiguous() for name, each in names.items()}
+    return {name: each.contiguous() for name, each in names.items() if each is not None}
 
 
 def _forward(
     trained: Trained, fixed: Fixed, keep: bool
-) -> tuple[Outputs, dict[str, int], Tensors, _Workspace]:
-    sizes = _sizes(trained, fixed, keep)
-    T, B, H, K, P = (sizes[name] for name in ("T", "B", "H", "K", "P"))
-    G, like = trained.b_G.shape[0], trained.x_TBD
-    weights = _weights(trained, fixed)
-    workspace = _Workspace(like, (T, B, G), (T, B, P), (T + 1 if keep else 1, B, H))
+) -> tuple[Outputs, _Sizes, Tensors, _Workspace]:
+    sizes = _Sizes.of(trained, fixed, keep)
+    T, B, H, K, _, C, P, *_ = sizes
+    x, G, N = trained.x_TBD, len(trained.b_G), T * B
+    workspace = _Workspace(x, (T, B, G), (T, B, P), (T + 1 if keep else 1, B, H))
     gates_TBG, common_TBP, c_TBH = workspace.tensors
 
-    # What does not depend on the step before: W_x x + b, which the kernel then overwrites.
-    # With layer normalisation the bias of the gates comes after it.
-    x_ND, b_G = like.reshape(T * B, -1), trained.b_G
-    if trained.gain_4H is not None:
-        b_G = torch.cat([torch.zeros_like(b_G[: 4 * H]), b_G[4 * H :]])
-    torch.addmm(b_G, x_ND, trained.W_x_GD.t(), out=gates_TBG.view(T * B, G))
+    # What does not depend on the step before; the kernel overwrites it.
+    x_ND, W_x_DG = x.reshape(N, -1), trained.W_x_GD.t()
+    if sizes.norm:  # the bias comes after it
+        torch.mm(x_ND, W_x_DG, out=gates_TBG.view(N, G))
+    else:
+        torch.addmm(trained.b_G, x_ND, W_x_DG, out=gates_TBG.view(N, G))
     if K:
-        W_x_DP = trained.read_W_x_PD.t()
-        torch.addmm(trained.read_b_P, x_ND, W_x_DP, out=common_TBP.view(T * B, P))
-    h_TBH = like.new_empty(T + 1, B, H)
-    h_TBH[0] = trained.h_BH
-    c_TBH[0] = trained.c_BH
+        torch.addmm(trained.read_b_P, x_ND, trained.read_W_x_PD.t(), out=common_TBP.view(N, P))
     made: Tensors = {
         "gates_TBG": gates_TBG,
         "common_TBP": common_TBP,
-        "h_TBH": h_TBH,
         "c_TBH": c_TBH,
-        "h_out_TBH": None if fixed.mask_TB is None else like.new_empty(T, B, H),
+        "h_TBH": x.new_empty(T + 1, B, H),
     }
-    if keep and sizes["norm"]:
-        made["norm_scale_TB4"] = like.new_empty(T, B, 4)
-    state: Tensors = {}
+    if fixed.mask_TB is not None:
+        made["h_out_TBH"] = x.new_empty(T, B, H)
+    if keep and sizes.norm:
+        made["norm_scale_TB4"] = x.new_empty(T, B, 4)
+    final: Tensors = {"h_BH": x.new_empty(B, H), "c_BH": x.new_empty(B, H)}
     if K:
-        made |= _memory_buffers(sizes, like)
-        state = _memory_state(trained, fixed, sizes, like)
-    usage0_BP = None
-    if fixed.reads_BK is not None and weights["W_u_KP"] is not None:
-        usage0_BP = fixed.reads_BK @ weights["W_u_KP"]
-    library.run(sizes, weights | made | state | {"usage0_BP": usage0_BP}, backward=False)
+        made |= _memory_buffers(sizes, x)
+        final |= {
+            "content_BKC": x.new_empty(B, K, C),
+            "reads_BK": x.new_empty(B, K),
+            "last_BK": x.new_empty(B, K),
+            "steps_B": x.new_empty(B, dtype=torch.int64),
+        }
+    library.run(sizes, _inputs(trained, fixed) | made | final, backward=False)
+    if not keep:
+        workspace.give_back()
 
-    h_out_TBH = made["h_out_TBH"]
     outputs = Outputs(
-        h_TBH=h_TBH[1:] if h_out_TBH is None else h_out_TBH,
+        h_TBH=made["h_out_TBH"] if "h_out_TBH" in made else made["h_TBH"][1:],
         r_TBQ=made.get("r_TBQ"),
         pi_TBK=made.get("pi_TBK"),
         reset_TB2=made.get("reset_TB2"),
-        # Copies, so that a state that is carried on does not keep the whole sequence alive.
-        h_BH=h_TBH[T].clone(),
-        c_BH=c_TBH[T if keep else 0].clone(),
-        content_BKC=state.get("content_BKC"),
+        h_BH=final["h_BH"],
+        c_BH=final["c_BH"],
+        content_BKC=final.get("content_BKC"),
         read_TB=made.get("read_TB"),
         written_TB=made.get("written_TB"),
-        reads_BK=state.get("reads_BK"),
-        last_B=state.get("last_B"),
-        steps_B=state.get("steps_B"),
+        reads_BK=final.get("reads_BK"),
+        last_read_BK=final.get("last_BK"),
+        steps_B=final.get("steps_B"),
     )
-    if not keep:
-        workspace.give_back()
-    kept = {name: each for name, each in made.items() if each is not None}
     if K:
-        kept["content_BKC"] = state["content_BKC"]
-    return outputs, sizes, kept, workspace
+        made["content_BKC"] = final["content_BKC"]
+    return outputs, sizes, made, workspace
 
 
-def _memory_buffers(sizes: dict[str, int], like: Tensor) -> Tensors:
+def _memory_buffers(sizes: _Sizes, like: Tensor) -> Tensors:
     """What the memory makes and needs of a sequence."""
-    T, B, K, A, C = (sizes[name] for name in ("T", "B", "K", "A", "C"))
-    integers = like.new_empty(2, T, B, dtype=torch.int64)
+    T, B, _, K, A, C, *_ = sizes
     made: Tensors = {
         "r_TBQ": like.new_empty(T, B, A + C),
         "pi_TBK": like.new_empty(T, B, K),
-        "read_TB": integers[0],
-        "written_TB": integers[1],
+        "read_TB": like.new_empty(T, B, dtype=torch.int64),
+        "written_TB": like.new_empty(T, B, dtype=torch.int64),
     }
-    if sizes["reset"]:
+    if sizes.reset:
         made["reset_TB2"] = like.new_empty(T, B, 2)
-    if sizes["keep"]:
+    if sizes.keep:
         made["micro_TBC"] = like.new_empty(T, B, C)
         made["usage_scale_TB"] = like.new_empty(T, B)
         made["before_TB"] = like.new_empty(T, B, dtype=torch.int32)
-        if sizes["soft"]:
+        if sizes.soft:
             made["tau_TB"] = like.new_empty(T, B)
     return made
 
 
-def _memory_state(trained: Trained, fixed: Fixed, sizes: dict[str, int], like: Tensor) -> Tensors:
-    """The memory at the start, in copies that become the memory at the end."""
-    B, K, C = sizes["B"], sizes["K"], sizes["C"]
-
-    if trained.content_BKC is None:
-        return {
-            "content_BKC": like.new_zeros(B, K, C),
-            "reads_BK": like.new_zeros(B, K),
-            "last_B": like.new_full((B,), -1, dtype=torch.int64),
-            "steps_B": like.new_zeros(B, dtype=torch.int64),
-        }
-    given = {
-        "content_BKC": trained.content_BKC,
-        "reads_BK": fixed.reads_BK,
-        "last_B": fixed.last_B,
-        "steps_B": fixed.steps_B,
-    }
-    whole = torch.contiguous_format
-    return {name: each.clone(memory_format=whole) for name, each in given.items()}
-
-
 def _backward(
-    trained: Trained,
-    fixed: Fixed,
-    sizes: dict[str, int],
-    kept: Tensors,
-    gradients: Outputs,
+    trained: Trained, fixed: Fixed, sizes: _Sizes, kept: Tensors, gradients: Outputs
 ) -> Trained:
     """The gradients of all that is trained; None where there is none."""
-    T, B, H, K, C, P = (sizes[name] for name in ("T", "B", "H", "K", "C", "P"))
-    shares, like = sizes["shares"], trained.x_TBD
+    T, B, H, K, _, C, P, *_ = sizes
+    like = trained.x_TBD
     # Without a gradient of the choice or of the logits, the addressing has none.
-    addressed = bool(K) and (bool(sizes["soft"]) or gradients.pi_TBK is not None)
-    carried = trained.content_BKC is not None
+    addressed = K > 0 and (sizes.soft or gradients.pi_TBK is not None)
 
     def start(tensor: Tensor | None, *shape: int) -> Tensor:
         if tensor is None:
             return like.new_zeros(shape)
         return tensor.clone(memory_format=torch.contiguous_format)
 
-    made: Tensors = {
-        "dh_BH": start(gradients.h_BH, B, H),
-        "dc_BH": start(gradients.c_BH, B, H),
-    }
-    if sizes["norm"]:
-        made["dgain_1_4H"] = like.new_zeros(shares, 4 * H)
-        made["dbias_1_4H"] = like.new_zeros(shares, 4 * H)
+    made: Tensors = {"dh_BH": start(gradients.h_BH, B, H), "dc_BH": start(gradients.c_BH, B, H)}
+    if sizes.norm:
+        made["dgain_4H"], made["dbias_4H"] = like.new_zeros(2, 4 * H)
     if K:
         made["dcontent_BKC"] = start(gradients.content_BKC, B, K, C)
         made["dmicro_TBC"] = like.new_empty(T, B, C)
     if addressed:
         made["drow_TBP"] = like.new_empty(T, B, P)
-        made["dusage_BP"] = like.new_zeros(B, P)
-        made["da_1P"] = like.new_zeros(shares, P)
-        made["daddress_1KP"] = like.new_zeros(shares, K, P)
-        made["dW_u_1KP"] = like.new_zeros(shares, K, P)
-        if carried:
+        made["da_P"] = like.new_zeros(P)
+        made["daddress_KP"] = like.new_zeros(K, P)
+        made["dW_u_PK"] = like.new_zeros(P, K)
+        if trained.content_BKC is not None:
             made["drow0_BKP"] = like.new_empty(B, K, P)
-        if sizes["soft"]:
+        if sizes.soft:
             made["dtau_TB"] = like.new_empty(T, B)
-    incoming: Tensors = {
+    names = {
         "dh_out_TBH": gradients.h_TBH,
         "dr_TBQ": gradients.r_TBQ,
         "dpi_TBK": gradients.pi_TBK,
         "dreset_TB2": gradients.reset_TB2,
     }
-    incoming = {name: None if g is None else g.contiguous() for name, g in incoming.items()}
-    library.run(sizes, _weights(trained, fixed) | kept | incoming | made, backward=True)
-    everything = {name: each for name, each in (kept | made).items() if each is not None}
-    found = _controller_gradients(trained, fixed, sizes, everything)
+    incoming = {name: each.contiguous() for name, each in names.items() if each is not None}
+    library.run(sizes, _inputs(trained, fixed) | kept | incoming | made, backward=True)
+
+    everything = kept | made
+    # A column of ones beside x: the gradient of the bias comes with that of the weights.
+    x_ND = like.reshape(T * B, -1)
+    x_NE = torch.cat([x_ND, x_ND.new_ones(T * B, 1)], dim=1)
+    found = _controller_gradients(trained, sizes, everything, x_NE)
     if K:
-        found |= _memory_gradients(trained, fixed, everything, addressed)
+        found |= _memory_gradients(trained, everything, x_NE, addressed)
     if addressed and fixed.attached and "x_TBD" in found:
         found["x_TBD"] += everything["common_TBP"] @ trained.read_W_x_PD
     given = trained._asdict().items()
     return Trained._make(None if each is None else found.get(name) for name, each in given)
-
-
-def _controller_gradients(
-    trained: Trained, fixed: Fixed, sizes: dict[str, int], found: Tensors
-) -> Tensors:
-    T, B, H = sizes["T"], sizes["B"], sizes["H"]
-    N = T * B
-    dz_NG = found["gates_TBG"].view(N, -1)
-    h_NH = found["h_TBH"][:T].view(N, H)
-    W_x_GD, b_G = _linear_gradients(dz_NG, trained.x_TBD)
-    made: Tensors = {"W_x_GD": W_x_GD, "b_G": b_G, "h_BH": found["dh_BH"], "c_BH": found["dc_BH"]}
-    if trained.x_TBD.requires_grad:
-        made["x_TBD"] = (dz_NG @ trained.W_x_GD).view_as(trained.x_TBD)
-    if trained.gain_4H is not None:
-        made["gain_4H"] = found["dgain_1_4H"].sum(0).view_as(trained.gain_4H)
-        b_G[: 4 * H] = found["dbias_1_4H"].sum(0)
-    if trained.W_r_GQ is not None:
-        r_NQ = found["r_TBQ"].view(N, -1)
-        W_r_QG = r_NQ.new_empty(r_NQ.shape[1], dz_NG.shape[1])
-        seen_NQ = r_NQ
-        if fixed.reset:  # the candidate saw alpha r and beta h
-            reset_N2 = found["reset_TB2"].view(N, 2)
-            seen_NQ = r_NQ * reset_N2[:, :1]
-        for part, gates in (
-            (r_NQ, slice(3 * H)),
-            (seen_NQ, slice(3 * H, 4 * H)),
-            (r_NQ, slice(4 * H, None)),
-        ):
-            W_r_QG[:, gates] = part.t() @ dz_NG[:, gates]
-        made["W_r_GQ"] = W_r_QG.t()
-        if fixed.reset:
-            dz_NG[:, 3 * H : 4 * H] *= reset_N2[:, 1:]
-    made["W_h_GH"] = _weight_gradient(dz_NG, h_NH)
-    return made
 
 
 def _weight_gradient(dz_NG: Tensor, x_ND: Tensor) -> Tensor:
@@ -357,42 +308,61 @@ def _weight_gradient(dz_NG: Tensor, x_ND: Tensor) -> Tensor:
     return dz_NG.t() @ x_ND if x_ND.shape[1] > 256 else (x_ND.t() @ dz_NG).t()
 
 
-def _linear_gradients(dz_NG: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients of W and b in z = W x + b by one product, with a column of ones beside x."""
-    x_ND = x.reshape(dz_NG.shape[0], -1)
-    with_ones = torch.cat([x_ND, x_ND.new_ones(x_ND.shape[0], 1)], dim=1)
-    W_GE = _weight_gradient(dz_NG, with_ones)
-    return W_GE[:, :-1], W_GE[:, -1]
+def _controller_gradients(trained: Trained, sizes: _Sizes, found: Tensors, x_NE: Tensor) -> Tensors:
+    H, N = sizes.H, sizes.T * sizes.B
+    dz_NG = found["gates_TBG"].view(N, -1)
+    W_x_GE = _weight_gradient(dz_NG, x_NE)
+    made: Tensors = {
+        "W_x_GD": W_x_GE[:, :-1],
+        "b_G": W_x_GE[:, -1],
+        "h_BH": found["dh_BH"],
+        "c_BH": found["dc_BH"],
+    }
+    if trained.x_TBD.requires_grad:
+        made["x_TBD"] = (dz_NG @ trained.W_x_GD).view_as(trained.x_TBD)
+    if trained.gain_4H is not None:
+        made["gain_4H"] = found["dgain_4H"].view_as(trained.gain_4H)
+        made["b_G"][: 4 * H] = found["dbias_4H"]
+    if trained.W_r_GQ is not None:
+        r_NQ = found["r_TBQ"].view(N, -1)
+        if sizes.reset:  # the candidate saw alpha r and beta h
+            alpha_N1, beta_N1 = found["reset_TB2"].view(N, 2).split(1, dim=1)
+            parts = [
+                _weight_gradient(dz_NG[:, : 3 * H], r_NQ),
+                _weight_gradient(dz_NG[:, 3 * H : 4 * H], r_NQ * alpha_N1),
+                _weight_gradient(dz_NG[:, 4 * H :], r_NQ),
+            ]
+            made["W_r_GQ"] = torch.cat(parts)
+            dz_NG[:, 3 * H : 4 * H] *= beta_N1
+        else:
+            made["W_r_GQ"] = _weight_gradient(dz_NG, r_NQ)
+    made["W_h_GH"] = _weight_gradient(dz_NG, found["h_TBH"][:-1].view(N, H))
+    return made
 
 
-def _memory_gradients(trained: Trained, fixed: Fixed, found: Tensors, addressed: bool) -> Tensors:
-    dmicro_TBC, h_TBH = found["dmicro_TBC"], found["h_TBH"]
+def _memory_gradients(trained: Trained, found: Tensors, x_NE: Tensor, addressed: bool) -> Tensors:
+    h_TBH = found["h_TBH"]
     new_h_TBH = found.get("h_out_TBH", h_TBH[1:])
     made: Tensors = {
-        "W_m_CH": dmicro_TBC.flatten(0, 1).t() @ new_h_TBH.flatten(0, 1),
+        "W_m_CH": found["dmicro_TBC"].flatten(0, 1).t() @ new_h_TBH.flatten(0, 1),
         "content_BKC": found["dcontent_BKC"],
     }
     if not addressed:
         return made
     h_NH = h_TBH[:-1].flatten(0, 1)
     dz_NP, drow_NP = found["common_TBP"].flatten(0, 1), found["drow_TBP"].flatten(0, 1)
+    W_x_PE = _weight_gradient(dz_NP, x_NE)
     W_c_PC = drow_NP.t() @ found["micro_TBC"].flatten(0, 1)
-    W_u_KP = found["dW_u_1KP"].sum(0)
     if trained.content_BKC is not None:
-        drow0_BKP = found["drow0_BKP"]
-        W_c_PC += drow0_BKP.flatten(0, 1).t() @ trained.content_BKC.flatten(0, 1)
-        W_u_KP += fixed.reads_BK.t() @ found["dusage_BP"]
-        if fixed.attached:
-            found["dcontent_BKC"] += drow0_BKP @ trained.read_W_c_PC
-    read_W_x_PD, read_b_P = _linear_gradients(dz_NP, trained.x_TBD)
+        W_c_PC += found["drow0_BKP"].flatten(0, 1).t() @ trained.content_BKC.flatten(0, 1)
     made |= {
-        "read_W_x_PD": read_W_x_PD,
-        "read_b_P": read_b_P,
+        "read_W_x_PD": W_x_PE[:, :-1],
+        "read_b_P": W_x_PE[:, -1],
         "read_W_h_PH": dz_NP.t() @ h_NH,
         "read_W_c_PC": W_c_PC,
-        "read_W_u_PK": (W_u_KP - W_u_KP.mean(0)).t(),
-        "address_KP": found["daddress_1KP"].sum(0),
-        "a_P": found["da_1P"].sum(0),
+        "read_W_u_PK": found["dW_u_PK"],
+        "address_KP": found["daddress_KP"],
+        "a_P": found["da_P"],
     }
     if "dtau_TB" in found:
         dtau_1N = found["dtau_TB"].view(1, -1)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LAYOUT = 2 }; /* of Problem; to be raised with every change of it */
+
 /* How an OpenMP runtime starts a team: GOMP_parallel(function, data, threads, flags). */
 typedef void (*parallel_fn)(void (*)(void *), void *, unsigned, unsigned);
 

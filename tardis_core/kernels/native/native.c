@@ -69,4 +69,5 @@ int tardis_run(const void *problem, int is_double, int backward, int level) {
 }
 
 /* Checked before use: the caller's idea of the structure must be this one. */
-int tardis_problem_size(void) { return (int)sizeof(Problem); }
+int tardis_size(void) { return (int)sizeof(Problem); }
+int tardis_layout(void) { return LAYOUT; }

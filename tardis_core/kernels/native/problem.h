@@ -13,24 +13,30 @@ typedef struct {
     int64_t shares;   /* into how many parts the batch is split, one a thread */
     parallel_fn parallel; /* the pool of threads to use, or NULL to start threads */
 
-    /* Weights. W_GS = [W_h | W_r], S = H + Q. */
-    const real *W_GS, *gain_4H, *bias_4H, *W_m_CH;
-    const real *W_h_PH, *W_c_PC, *address_KP, *W_u_KP, *a_P, *w_tau_H, *b_tau;
+    /* Weights, as the model has them. */
+    const real *W_h_GH, *W_r_GQ, *b_G, *gain_4H, *W_m_CH;
+    const real *read_W_h_PH, *read_W_c_PC, *read_W_u_PK, *address_KP, *a_P, *w_tau_H, *b_tau;
     const real *address_KA;
 
-    /* Noise, mask and the state at the start; NULL where there is none. */
+    /* Noise and mask; NULL where there is none. */
     const real *read_noise_TBK, *reset_noise_TB2, *dropout_TBH;
     const uint8_t *mask_TB;
-    const real *content0_BKC, *usage0_BP;
 
-    /* Made by forward. gates comes in as W_x x + b and common as the W_x x + b of the read logits;
-     * both are overwritten. h and c hold the state before each step (and after the last); without
-     * `keep` c has one step only. h_out is NULL without a mask: then it is h from step 1 on. */
+    /* The state at the start; that of the memory is NULL if it is empty. */
+    const real *h0_BH, *c0_BH, *content0_BKC, *reads0_BK, *last0_BK;
+    const int64_t *steps0_B;
+
+    /* Made by forward. gates comes in as W_x x + b (without b if they are normalised) and common as
+     * the W_x x + b of the read logits; both are overwritten. h and c hold the state before each step
+     * (and after the last); without `keep` c has one step only. h_out is NULL without a mask: then it
+     * is h from step 1 on. */
     real *gates_TBG, *common_TBP, *h_TBH, *c_TBH, *h_out_TBH;
     real *r_TBQ, *pi_TBK, *reset_TB2;
     int64_t *read_TB, *written_TB;
-    real *content_BKC, *reads_BK; /* in: at the start; out: at the end */
-    int64_t *last_B, *steps_B;    /* the same; last is -1 before the first read */
+
+    /* The state at the end. */
+    real *h_BH, *c_BH, *content_BKC, *reads_BK, *last_BK;
+    int64_t *steps_B;
 
     /* Kept for backward. */
     real *micro_TBC, *tau_TB, *usage_scale_TB, *norm_scale_TB4;
@@ -40,10 +46,10 @@ typedef struct {
     const real *dh_out_TBH, *dr_TBQ, *dpi_TBK, *dreset_TB2;
 
     /* Gradients made by backward, which also leaves those of the pre-activations in gates and
-     * common. dh, dc and dcontent come in as those of the final state. Arrays with a leading 1 have
-     * one part a share, to be added up. */
+     * common. dh, dc and dcontent come in as those of the state at the end and leave as those of the
+     * state at the start. */
     real *dh_BH, *dc_BH, *dcontent_BKC;
-    real *dmicro_TBC, *drow_TBP, *dtau_TB;
-    real *drow0_BKP, *dusage_BP;          /* NULL if the state at the start was empty */
-    real *da_1P, *daddress_1KP, *dW_u_1KP, *dgain_1_4H, *dbias_1_4H;
+    real *dmicro_TBC, *drow_TBP, *dtau_TB; /* of W_m h, of W_m M[written], of the logit of tau */
+    real *drow0_BKP;                       /* of W_m M at the start; NULL if it was empty */
+    real *da_P, *daddress_KP, *dW_u_PK, *dgain_4H, *dbias_4H;
 } Problem;

@@ -62,7 +62,7 @@ static int begin_logits(const Problem *p, Cells *cells, int64_t sample, const re
 static const real *exact_row(const Problem *p, Cells *cells, const real *content, int64_t k,
                              const real *z) {
     for (int64_t i = 0; i < p->P; i++)
-        cells->exact[i] = 2 * (dot(p->W_c_PC + i * p->C, content, p->C) + z[i] +
+        cells->exact[i] = 2 * (dot(p->read_W_c_PC + i * p->C, content, p->C) + z[i] +
                                p->address_KP[k * p->P + i]);
     for (int64_t i = 0; i < cells->width; i += VL)
         store(cells->exact + i, vexp(load(cells->exact + i)));
@@ -165,7 +165,7 @@ static real normalise(real *z, int64_t H) {
 static inline vec gate(const Problem *p, const real *z, int64_t which, int64_t j, int made) {
     int64_t at = which * p->H + j, n = p->H - j;
     vec x = load_n(z + at, n);
-    if (p->norm) x = x * load_n(p->gain_4H + at, n) + load_n(p->bias_4H + at, n);
+    if (p->norm) x = x * load_n(p->gain_4H + at, n) + load_n(p->b_G + at, n);
     else if (made) return x;
     return which == 3 ? vtanh(x) : sigmoid(x);
 }
@@ -253,7 +253,9 @@ typedef struct {
     real *attention, *usage, *micro, *row, *rows;
     double *squares;  /* sum over the cells of reads^2 */
     double *total;    /* sum over the cells of reads */
+    int64_t *last;    /* the cell read last, or -1 */
     int32_t *writer;  /* [sample][cell]: the step that wrote it */
+    real *W_u;        /* [cell][P]: the columns of W_u, less their mean: u is centred */
     Cells cells;
 } Forward;
 
@@ -269,7 +271,9 @@ static Forward take_forward(Arena *arena, const Problem *p, int64_t M) {
     f.rows = TAKE(arena, real, p->K * p->P);
     f.squares = TAKE(arena, double, M);
     f.total = TAKE(arena, double, M);
+    f.last = TAKE(arena, int64_t, M);
     f.writer = TAKE(arena, int32_t, M * p->K);
+    f.W_u = TAKE(arena, real, p->K * p->P);
     f.cells = take_cells(arena, p, M);
     return f;
 }
@@ -297,7 +301,7 @@ static void read_memory(const Problem *p, Forward *f, int64_t t, int64_t b0, int
     const real *content = p->content_BKC + (b0 + b) * K * C;
     const real *noise = p->read_noise_TBK ? p->read_noise_TBK + at * K : NULL;
     real *pi = p->pi_TBK + at * K;
-    int64_t last = p->last_B[b0 + b], chosen = 0;
+    int64_t last = f->last[b], chosen = 0;
     logits(p, cells, b, content, common, pi);
     if (last >= 0) pi[last] -= PENALTY;
     for (int64_t k = 1; k < K; k++)
@@ -320,7 +324,9 @@ static void reset_gates(const Problem *p, Forward *f, int64_t t, int64_t b0, int
     int64_t H = p->H, S = H + p->A + p->C, G = 4 * H + 2, at = t * p->B + b0 + b;
     const real *hr = f->hr + b * S;
     for (int64_t i = 0; i < 2; i++) {
-        real x = dot(p->W_GS + (4 * H + i) * S, hr, S) + p->gates_TBG[at * G + 4 * H + i];
+        real x = dot(p->W_h_GH + (4 * H + i) * H, hr, H) + p->gates_TBG[at * G + 4 * H + i] +
+                 dot(p->W_r_GQ + (4 * H + i) * (S - H), hr + H, S - H);
+        if (p->norm) x += p->b_G[4 * H + i];
         if (p->reset_noise_TB2) x += p->reset_noise_TB2[at * 2 + i];
         p->reset_TB2[at * 2 + i] = sigmoid_1(x / RESET_TEMPERATURE);
     }
@@ -353,27 +359,53 @@ static void write_memory(const Problem *p, const Weights *w, Forward *f, const r
         f->squares[b] += 2 * (double)reads[chosen] + 1;
         f->total[b] += 1;
         reads[chosen] += 1;
-        add_scaled(f->usage + b * P, p->W_u_KP + chosen * P, 1, P);
-        p->last_B[sample] = chosen;
+        add_scaled(f->usage + b * P, f->W_u + chosen * P, 1, P);
+        f->last[b] = chosen;
         p->steps_B[sample] = steps + 1;
     }
+}
+
+/* The memory at the start, and what is kept beside it. */
+static void begin_memory(const Problem *p, const Weights *w, Forward *f, int64_t b0, int64_t M) {
+    int64_t K = p->K, C = p->C, P = p->P;
+    for (int64_t i = 0; i < P; i++) {
+        const real *row = p->read_W_u_PK + i * K;
+        real mean = 0;
+        for (int64_t k = 0; k < K; k++) mean += row[k] / (real)K;
+        for (int64_t k = 0; k < K; k++) f->W_u[k * P + i] = row[k] - mean;
+    }
+    int carried = p->content0_BKC != NULL;
+    for (int64_t b = 0; b < M; b++) {
+        int64_t sample = b0 + b;
+        real *content = p->content_BKC + sample * K * C, *reads = p->reads_BK + sample * K;
+        if (carried) {
+            copy(content, p->content0_BKC + sample * K * C, K * C);
+            copy(reads, p->reads0_BK + sample * K, K);
+        } else {
+            zero(content, K * C);
+            zero(reads, K);
+        }
+        p->steps_B[sample] = carried ? p->steps0_B[sample] : 0;
+        f->last[b] = -1;
+        for (int64_t k = 0; k < K; k++) {
+            f->writer[b * K + k] = -1;
+            if (!carried) continue;
+            if (p->last0_BK[sample * K + k] > 0) f->last[b] = k;
+            f->total[b] += (double)reads[k];
+            f->squares[b] += (double)reads[k] * (double)reads[k];
+            add_scaled(f->usage + b * P, f->W_u + k * P, reads[k], P);
+        }
+    }
+    renew_all(p, w, &f->cells, p->content_BKC + b0 * K * C, M, f->rows);
 }
 
 static void forward_share(const Problem *p, const Weights *w, Arena *arena, int64_t b0, int64_t M) {
     int64_t B = p->B, H = p->H, K = p->K, P = p->P, S = H + p->A + p->C;
     int64_t G = 4 * H + (p->reset ? 2 : 0);
     Forward f = take_forward(arena, p, M);
-    for (int64_t b = 0; b < M && K; b++) {
-        for (int64_t k = 0; k < K; k++) {
-            double n = (double)p->reads_BK[(b0 + b) * K + k];
-            f.total[b] += n;
-            f.squares[b] += n * n;
-            f.writer[b * K + k] = -1;
-        }
-        if (p->usage0_BP)
-            copy(f.usage + b * P, p->usage0_BP + (b0 + b) * P, P);
-    }
-    if (K) renew_all(p, w, &f.cells, p->content_BKC + b0 * K * p->C, M, f.rows);
+    copy(p->h_TBH + b0 * H, p->h0_BH + b0 * H, M * H);
+    copy(p->c_TBH + b0 * H, p->c0_BH + b0 * H, M * H);
+    if (K) begin_memory(p, w, &f, b0, M);
 
     for (int64_t t = 0; t < p->T; t++) {
         int64_t at = t * B + b0;
@@ -406,6 +438,13 @@ static void forward_share(const Problem *p, const Weights *w, Arena *arena, int6
         }
         if (K) write_memory(p, w, &f, new_h, t, b0, M);
     }
+
+    copy(p->h_BH + b0 * H, p->h_TBH + (p->T * B + b0) * H, M * H);
+    copy(p->c_BH + b0 * H, p->c_TBH + (p->keep ? p->T * B + b0 : b0) * H, M * H);
+    for (int64_t b = 0; b < M && K; b++) {
+        zero(p->last_BK + (b0 + b) * K, K);
+        if (f.last[b] >= 0) p->last_BK[(b0 + b) * K + f.last[b]] = 1;
+    }
 }
 
 /* ---------------------------------------------------------------- backward */
@@ -417,8 +456,25 @@ typedef struct {
     real *D;             /* [sample][cell][P]: gradient of W_m M[i] since it was written, over 4 a */
     real *gathered, *row, *rows, *dcommon, *da, *normal;
     real *dpi, *score, *weight, *dweight; /* a cell, padded */
+    real *later;         /* [sample][P]: gradient of W_u's running sum from the later steps */
     Cells cells;
 } Backward;
+
+/* A share's part of the gradients that all samples add to. */
+typedef struct {
+    real *a, *address, *W_u, *gain, *bias;
+} Sums;
+
+static Sums take_sums(Arena *arena, const Problem *p) {
+    int64_t KP = p->K * p->P, gates = p->norm ? 4 * p->H : 0;
+    Sums sums;
+    sums.a = TAKE(arena, real, p->P);
+    sums.address = TAKE(arena, real, KP);
+    sums.W_u = TAKE(arena, real, KP);
+    sums.gain = TAKE(arena, real, gates);
+    sums.bias = TAKE(arena, real, gates);
+    return sums;
+}
 
 static Backward take_backward(Arena *arena, const Problem *p, int64_t M) {
     int64_t S = p->H + p->A + p->C, padded = (p->P + VL - 1) / VL * VL;
@@ -438,6 +494,7 @@ static Backward take_backward(Arena *arena, const Problem *p, int64_t M) {
     f.score = TAKE(arena, real, cells);
     f.weight = TAKE(arena, real, cells);
     f.dweight = TAKE(arena, real, cells);
+    f.later = TAKE(arena, real, M * p->P);
     f.cells = take_cells(arena, p, M);
     return f;
 }
@@ -566,7 +623,7 @@ static void logits_backward(const Problem *p, Backward *f, int64_t at, int64_t b
 
 /* Back through the read of step t of one sample; `dr` is the gradient of what was read. */
 static void unread_memory(const Problem *p, Backward *f, int64_t at, int64_t b0, int64_t b,
-                          real *dr, int addressed, real *da, real *dW_u) {
+                          real *dr, int addressed, Sums *sums) {
     int64_t K = p->K, A = p->A, C = p->C, P = p->P, chosen = p->read_TB[at];
     if (p->dr_TBQ) add_scaled(dr, p->dr_TBQ + at * (A + C), 1, A + C);
     add_scaled(p->dcontent_BKC + ((b0 + b) * K + chosen) * C, dr + A, 1, C);
@@ -575,12 +632,12 @@ static void unread_memory(const Problem *p, Backward *f, int64_t at, int64_t b0,
     if (p->dpi_TBK) copy(f->dpi, p->dpi_TBK + at * K, K);
     else zero(f->dpi, K);
     if (p->soft) choice_backward(p, f, at, b, dr);
-    logits_backward(p, f, at, b, da);
+    logits_backward(p, f, at, b, sums->a);
 
     /* W_u u is usage_scale times the sum of the columns of the reads before: a read at t takes part
        in all later steps, whose gradients `later` has gathered. */
-    real *later = p->dusage_BP + (b0 + b) * P;
-    if (!p->mask_TB || p->mask_TB[at]) add_scaled(dW_u + chosen * P, later, 1, P);
+    real *later = f->later + b * P;
+    if (!p->mask_TB || p->mask_TB[at]) add_scaled(sums->W_u + chosen * P, later, 1, P);
     add_scaled(later, p->common_TBP + at * P, p->usage_scale_TB[at], P);
 }
 
@@ -596,30 +653,36 @@ static void reset_backward(const Problem *p, real *back, int64_t at) {
         if (p->dreset_TB2) d[i] += p->dreset_TB2[at * 2 + i];
         d[i] *= reset[i] * (1 - reset[i]) / RESET_TEMPERATURE;
         p->gates_TBG[at * (4 * H + 2) + 4 * H + i] = d[i];
-        add_scaled(back, p->W_GS + (4 * H + i) * S, d[i], S);
+        add_scaled(back, p->W_h_GH + (4 * H + i) * H, d[i], H);
+        add_scaled(back + H, p->W_r_GQ + (4 * H + i) * Q, d[i], Q);
     }
 }
 
-static void backward_share(const Problem *p, const Weights *w, Arena *arena, int64_t share,
-                           int64_t b0, int64_t M) {
+/* At the first step: what the rows and the reads that were there at the start have gathered. */
+static void begin_backward(const Problem *p, const Weights *w, Backward *f, int64_t b0, int64_t b,
+                           Sums *sums) {
+    int64_t K = p->K, P = p->P, C = p->C, sample = b0 + b;
+    real *rows = p->drow0_BKP ? p->drow0_BKP + sample * K * P : NULL;
+    for (int64_t k = 0; k < K; k++) {
+        flush_row(p, f, b, k, rows ? rows + k * P : NULL, sums->address);
+        if (p->reads0_BK)
+            add_scaled(sums->W_u + k * P, f->later + b * P, p->reads0_BK[sample * K + k], P);
+    }
+    if (rows && p->attached)
+        product(K, rows, P, &w->row_back, p->dcontent_BKC + sample * K * C, C, 1);
+}
+
+static void backward_share(const Problem *p, const Weights *w, Arena *arena, int64_t b0,
+                           int64_t M) {
     int64_t B = p->B, H = p->H, K = p->K, C = p->C, P = p->P, S = H + p->A + C;
     int64_t G = 4 * H + (p->reset ? 2 : 0);
+    Sums sums = take_sums(arena, p); /* first: where `add_up` looks for it */
     Backward f = take_backward(arena, p, M);
     /* Without a gradient of the choice or of the logits, the addressing has none. */
     int addressed = K && (p->soft || p->dpi_TBK);
-    real *da = NULL, *daddress = NULL, *dW_u = NULL, *dgain = NULL, *dbias = NULL;
     real *dh = p->dh_BH + b0 * H, *dc = p->dc_BH + b0 * H;
-    if (p->norm) {
-        dgain = p->dgain_1_4H + share * 4 * H;
-        dbias = p->dbias_1_4H + share * 4 * H;
-    }
     if (K) copy(f.content, p->content_BKC + b0 * K * C, M * K * C);
-    if (addressed) {
-        da = p->da_1P + share * P;
-        daddress = p->daddress_1KP + share * K * P;
-        dW_u = p->dW_u_1KP + share * K * P;
-        renew_all(p, w, &f.cells, f.content, M, f.rows);
-    }
+    if (addressed) renew_all(p, w, &f.cells, f.content, M, f.rows);
 
     for (int64_t t = p->T - 1; t >= 0; t--) {
         int64_t at = t * B + b0;
@@ -631,7 +694,7 @@ static void backward_share(const Problem *p, const Weights *w, Arena *arena, int
             move_if(masked, held + H, dc + b * H, H);
         }
         if (K) {
-            unwrite_memory(p, w, &f, t, b0, M, addressed, daddress);
+            unwrite_memory(p, w, &f, t, b0, M, addressed, sums.address);
             product(M, p->dmicro_TBC + at * C, C, &w->micro_back, dh, H, 1);
         }
         for (int64_t b = 0; b < M; b++) {
@@ -639,7 +702,7 @@ static void backward_share(const Problem *p, const Weights *w, Arena *arena, int
             const real *norm_scale = p->norm ? p->norm_scale_TB4 + (at + b) * 4 : NULL;
             if (p->dh_out_TBH) add_scaled(dh + b * H, p->dh_out_TBH + (at + b) * H, 1, H);
             cell_backward(p, gates + b * G, dropout, p->c_TBH + (at + b) * H, dh + b * H,
-                          dc + b * H, norm_scale, dgain, dbias, f.normal);
+                          dc + b * H, norm_scale, sums.gain, sums.bias, f.normal);
         }
         product(M, gates + 3 * H, G, &w->candidate_back, f.back, S, 0);
         if (p->reset)
@@ -647,7 +710,7 @@ static void backward_share(const Problem *p, const Weights *w, Arena *arena, int
         product(M, gates, G, &w->gates_back, f.back, S, 1);
         for (int64_t b = 0; b < M; b++) {
             real *back = f.back + b * S;
-            if (K) unread_memory(p, &f, at + b, b0, b, back + H, addressed, da, dW_u);
+            if (K) unread_memory(p, &f, at + b, b0, b, back + H, addressed, &sums);
             copy(dh + b * H, back, H);
             if (p->soft) add_scaled(dh + b * H, p->w_tau_H, p->dtau_TB[at + b], H);
         }
@@ -659,59 +722,85 @@ static void backward_share(const Problem *p, const Weights *w, Arena *arena, int
         }
     }
 
-    /* The rows that were there at the start. */
-    for (int64_t b = 0; b < M && addressed; b++)
-        for (int64_t k = 0; k < K; k++)
-            flush_row(p, &f, b, k, p->drow0_BKP ? p->drow0_BKP + ((b0 + b) * K + k) * P : NULL,
-                      daddress);
+    for (int64_t b = 0; b < M && addressed; b++) /* the memory at the start */
+        begin_backward(p, w, &f, b0, b, &sums);
+}
+
+/* Add the parts of all shares up; W_u was centred, so its gradient is. */
+static void add_up(const Problem *p, char *arena, int64_t arena_bytes) {
+    int64_t K = p->K, P = p->P, addressed = K && (p->soft || p->dpi_TBK);
+    for (int64_t share = 0; share < p->shares; share++) {
+        Arena here = {arena + share * arena_bytes, 0};
+        Sums sums = take_sums(&here, p);
+        if (p->norm) {
+            add_scaled(p->dgain_4H, sums.gain, 1, 4 * p->H);
+            add_scaled(p->dbias_4H, sums.bias, 1, 4 * p->H);
+        }
+        if (!addressed) continue;
+        add_scaled(p->da_P, sums.a, 1, P);
+        add_scaled(p->daddress_KP, sums.address, 1, K * P);
+        for (int64_t i = 0; i < P; i++) {
+            real mean = 0;
+            for (int64_t k = 0; k < K; k++) mean += sums.W_u[k * P + i] / (real)K;
+            for (int64_t k = 0; k < K; k++) p->dW_u_PK[i * K + k] += sums.W_u[k * P + i] - mean;
+        }
+    }
 }
 
 /* ---------------------------------------------------------------- one call */
 
-typedef struct { /* B[k][n] = from[k * row + n * column] */
+typedef struct {
     Packed *packed;
     int64_t depth, width;
-    const real *from;
-    int64_t row, column;
-} Matrix;
+    Matrix first, second; /* side by side, or one below the other */
+    int64_t seam;
+    int deep;
+} Job;
 
 typedef struct {
     const Problem *p;
     int backward;
     Weights weights;
-    Matrix matrices[6];
+    Job jobs[6];
     int count;
     char *arena;
     int64_t arena_bytes; /* a share */
 } Call;
 
 /* The matrices that the call multiplies by: W^T on the way forward, W on the way back. */
-static void list_matrices(Call *call) {
+static void list_jobs(Call *call) {
     const Problem *p = call->p;
     Weights *w = &call->weights;
-    int64_t H = p->H, C = p->C, P = p->P, S = H + p->A + C;
-    const real *candidate = p->W_GS + 3 * H * S;
-    Matrix forward[] = {
-        {&w->gates, S, 3 * H, p->W_GS, 1, S},   {&w->candidate, S, H, candidate, 1, S},
-        {&w->attention, H, P, p->W_h_PH, 1, H}, {&w->micro, H, C, p->W_m_CH, 1, H},
-        {&w->row, C, P, p->W_c_PC, 1, C},
+    int64_t H = p->H, C = p->C, P = p->P, Q = p->A + C, S = H + Q;
+    const real *h = p->W_h_GH, *r = p->W_r_GQ, *h_g = h + 3 * H * H, *r_g = r ? r + 3 * H * Q : NULL;
+    Matrix none = {NULL, 0, 0};
+    Job forward[] = {
+        {&w->gates, S, 3 * H, {h, 1, H}, {r, 1, Q}, H, 1},
+        {&w->candidate, S, H, {h_g, 1, H}, {r_g, 1, Q}, H, 1},
+        {&w->attention, H, P, {p->read_W_h_PH, 1, H}, none, H, 1},
+        {&w->micro, H, C, {p->W_m_CH, 1, H}, none, H, 1},
+        {&w->row, C, P, {p->read_W_c_PC, 1, C}, none, C, 1},
     };
-    Matrix backward[] = {
-        {&w->gates_back, 3 * H, S, p->W_GS, S, 1},   {&w->candidate_back, H, S, candidate, S, 1},
-        {&w->attention_back, P, H, p->W_h_PH, H, 1}, {&w->micro_back, C, H, p->W_m_CH, H, 1},
-        {&w->row_back, P, C, p->W_c_PC, C, 1},       {&w->row, C, P, p->W_c_PC, 1, C},
+    Job backward[] = {
+        {&w->gates_back, 3 * H, S, {h, H, 1}, {r, Q, 1}, H, 0},
+        {&w->candidate_back, H, S, {h_g, H, 1}, {r_g, Q, 1}, H, 0},
+        {&w->attention_back, P, H, {p->read_W_h_PH, H, 1}, none, H, 0},
+        {&w->micro_back, C, H, {p->W_m_CH, H, 1}, none, H, 0},
+        {&w->row_back, P, C, {p->read_W_c_PC, C, 1}, none, C, 0},
+        {&w->row, C, P, {p->read_W_c_PC, 1, C}, none, C, 1},
     };
-    if (call->backward) memcpy(call->matrices, backward, sizeof backward);
-    else memcpy(call->matrices, forward, sizeof forward);
+    if (call->backward) memcpy(call->jobs, backward, sizeof backward);
+    else memcpy(call->jobs, forward, sizeof forward);
     call->count = p->K ? (call->backward ? 6 : 5) : 2;
 }
 
 static void pack_share(void *data, int64_t share) {
     Call *call = data;
     for (int i = 0; i < call->count; i++) {
-        Matrix *m = &call->matrices[i];
-        int64_t n = panels(m->packed), shares = call->p->shares;
-        pack(m->packed, m->from, m->row, m->column, share * n / shares, (share + 1) * n / shares);
+        Job *job = &call->jobs[i];
+        int64_t n = panels(job->packed), shares = call->p->shares;
+        (job->deep ? pack_deep : pack_wide)(job->packed, job->first, job->second, job->seam,
+                                            share * n / shares, (share + 1) * n / shares);
     }
 }
 
@@ -721,7 +810,7 @@ static void run_share(void *data, int64_t share) {
     int64_t b0 = share * p->B / p->shares, b1 = (share + 1) * p->B / p->shares;
     Arena arena = {call->arena + share * call->arena_bytes, 0};
     if (b1 == b0) return;
-    if (call->backward) backward_share(p, &call->weights, &arena, share, b0, b1 - b0);
+    if (call->backward) backward_share(p, &call->weights, &arena, b0, b1 - b0);
     else forward_share(p, &call->weights, &arena, b0, b1 - b0);
 }
 
@@ -729,13 +818,17 @@ static void run_share(void *data, int64_t share) {
 int VARIANT(const void *problem, int backward) {
     const Problem *p = problem;
     Call call = {.p = p, .backward = backward};
-    list_matrices(&call);
+    list_jobs(&call);
     int64_t numbers = 0, most = (p->B + p->shares - 1) / p->shares;
     for (int i = 0; i < call.count; i++)
-        numbers += packed_size(call.matrices[i].depth, call.matrices[i].width);
+        numbers += packed_size(call.jobs[i].depth, call.jobs[i].width);
     Arena measure = {NULL, 0};
-    if (backward) take_backward(&measure, p, most);
-    else take_forward(&measure, p, most);
+    if (backward) {
+        take_sums(&measure, p);
+        take_backward(&measure, p, most);
+    } else {
+        take_forward(&measure, p, most);
+    }
     call.arena_bytes = measure.used;
 
     char *packed = malloc(sizeof(real) * (size_t)numbers + 64);
@@ -743,13 +836,14 @@ int VARIANT(const void *problem, int backward) {
     if (packed && arena) {
         real *next = (real *)align_64(packed);
         for (int i = 0; i < call.count; i++) {
-            Matrix *m = &call.matrices[i];
-            *m->packed = (Packed){m->depth, m->width, next};
-            next += packed_size(m->depth, m->width);
+            Job *job = &call.jobs[i];
+            *job->packed = (Packed){job->depth, job->width, next};
+            next += packed_size(job->depth, job->width);
         }
         call.arena = align_64(arena);
         in_parallel(p->parallel, pack_share, &call, p->shares);
         in_parallel(p->parallel, run_share, &call, p->shares);
+        if (backward) add_up(p, call.arena, call.arena_bytes);
     }
     free(packed);
     free(arena);

@@ -190,16 +190,39 @@ static int64_t packed_size(int64_t depth, int64_t width) {
     return depth * ((width + VL - 1) / VL) * VL;
 }
 
-/* Panels [first, last) of B: B[k][n] = from[k * row + n * column]. */
-static void pack(const Packed *b, const real *from, int64_t row, int64_t column, int64_t first,
-                 int64_t last) {
+/* A matrix in memory: element [k][n] is at k * row + n * column. */
+typedef struct {
+    const real *from;
+    int64_t row, column;
+} Matrix;
+
+/* Panels [first, last) of B, of which `right` is the part from column `seam` on. */
+static void pack_wide(const Packed *b, Matrix left, Matrix right, int64_t seam, int64_t first,
+                      int64_t last) {
+    for (int64_t panel = first; panel < last; panel++) {
+        int64_t n0 = panel * PANEL, n1 = n0 + PANEL < b->width ? n0 + PANEL : b->width;
+        int64_t padded = (n1 - n0 + VL - 1) / VL * VL, n2 = seam < n0 ? n0 : seam < n1 ? seam : n1;
+        real *to = b->data + n0 * b->depth;
+        for (int64_t k = 0; k < b->depth; k++, to += padded) {
+            for (int64_t n = n0; n < n2; n++) to[n - n0] = left.from[k * left.row + n * left.column];
+            for (int64_t n = n2; n < n1; n++)
+                to[n - n0] = right.from[k * right.row + (n - seam) * right.column];
+            for (int64_t n = n1 - n0; n < padded; n++) to[n] = 0;
+        }
+    }
+}
+
+/* The same where `lower` is the part from row `seam` on. */
+static void pack_deep(const Packed *b, Matrix upper, Matrix lower, int64_t seam, int64_t first,
+                      int64_t last) {
     for (int64_t panel = first; panel < last; panel++) {
         int64_t n0 = panel * PANEL, here = b->width - n0 < PANEL ? b->width - n0 : PANEL;
         int64_t padded = (here + VL - 1) / VL * VL;
         real *to = b->data + n0 * b->depth;
         for (int64_t k = 0; k < b->depth; k++, to += padded) {
-            const real *line = from + k * row + n0 * column;
-            for (int64_t n = 0; n < here; n++) to[n] = line[n * column];
+            Matrix m = k < seam ? upper : lower;
+            const real *line = m.from + (k < seam ? k : k - seam) * m.row + n0 * m.column;
+            for (int64_t n = 0; n < here; n++) to[n] = line[n * m.column];
             for (int64_t n = here; n < padded; n++) to[n] = 0;
         }
     }
