@@ -1,29 +1,32 @@
 """The compiled library: finding it, and calling it through ctypes."""
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-_SIZES = "T B H K A C P reset norm soft attached keep shares"
+_SIZES = "T B D H K A C P reset norm soft attached keep threads"
 _POINTERS = """
-    W_h_GH W_r_GQ b_G gain_4H W_m_CH
-    read_W_h_PH read_W_c_PC read_W_u_PK address_KP a_P w_tau_H b_tau address_KA
+    x_TBD W_x_GD b_G W_h_GH W_r_GQ gain_4H W_m_CH
+    read_W_x_PD read_b_P read_W_h_PH read_W_c_PC read_W_u_PK
+    address_KP a_P w_tau_1H b_tau_1 address_KA
     read_noise_TBK reset_noise_TB2 dropout_TBH mask_TB
     h0_BH c0_BH content0_BKC reads0_BK last0_BK steps0_B
-    gates_TBG common_TBP h_TBH c_TBH h_out_TBH r_TBQ pi_TBK reset_TB2 read_TB written_TB
+    h_TBH h_out_TBH r_TBQ pi_TBK reset_TB2 read_TB written_TB tape
     h_BH c_BH content_BKC reads_BK last_BK steps_B
-    micro_TBC tau_TB usage_scale_TB norm_scale_TB4 before_TB
     dh_out_TBH dr_TBQ dpi_TBK dreset_TB2
-    dh_BH dc_BH dcontent_BKC dmicro_TBC drow_TBP dtau_TB drow0_BKP
-    da_P daddress_KP dW_u_PK dgain_4H dbias_4H
+    dh_BH dc_BH dcontent_BKC
+    dx_TBD dW_x_GD db_G dW_h_GH dW_r_GQ dgain_4H dW_m_CH
+    dread_W_x_PD dread_b_P dread_W_h_PH dread_W_c_PC dread_W_u_PK
+    daddress_KP da_P dw_tau_1H db_tau_1
 """
 
-LAYOUT = 2  # of `Problem`; as in native/common.h, so that an old library is never used
+LAYOUT = 3  # of `Problem`; as in native/common.h, so that an old library is never used
 LEVELS = ("base", "avx2", "avx512")  # instruction sets, as native.c numbers them
 
 
@@ -45,6 +48,7 @@ def load() -> ctypes.CDLL | None:
         if path.exists():
             try:
                 library = ctypes.CDLL(str(path))
+                library.tardis_tape_size.restype = ctypes.c_int64
                 fits = (library.tardis_layout(), library.tardis_size())
             except (OSError, AttributeError):  # built for another machine, or long ago
                 return None
@@ -59,9 +63,35 @@ def _pool() -> int | None:
     return None if start is None else ctypes.cast(start, ctypes.c_void_p).value
 
 
+class Sizes(NamedTuple):
+    """The sizes and switches of `Problem`, in its order."""
+
+    T: int
+    B: int
+    D: int
+    H: int
+    K: int
+    A: int
+    C: int
+    P: int
+    reset: bool
+    norm: bool
+    soft: bool
+    attached: bool
+    keep: bool
+    threads: int
+
+
+def tape_size(sizes: Sizes) -> int:
+    """How many numbers forward leaves for backward."""
+    library = load()
+    assert library is not None
+    return library.tardis_tape_size(ctypes.byref(Problem(*sizes)))
+
+
 def run(
-    sizes: Sequence[int],
-    tensors: Mapping[str, Tensor | None],
+    sizes: Sizes,
+    tensors: Mapping[str, Tensor],
     *,
     backward: bool,
     level: int | None = None,
@@ -70,25 +100,20 @@ def run(
     """Run the sequence forward or backward; the tensors are read and written where they are.
 
     Args:
-        sizes: the sizes and switches of `Problem`, in its order.
-        tensors: by the names of `Problem`; what is missing or None is NULL.
+        tensors: by the names of `Problem`; what is missing is NULL.
         level: the instruction set, an index of `LEVELS`; the best there is unless given.
         share_pool: use torch's threads rather than new ones.
     """
     library = load()
     assert library is not None, "the caller has asked whether there is a library"
-    gates_TBG = tensors["gates_TBG"]
-    assert gates_TBG is not None
-    real = gates_TBG.dtype
+    real = tensors["x_TBD"].dtype
     problem = Problem(*sizes, _pool() if share_pool else None)
     for name, tensor in tensors.items():
-        if tensor is None:
-            continue
         if tensor.is_floating_point() and tensor.dtype != real:
             raise TypeError(f"{name} is {tensor.dtype}, but the sequence is {real}")
         assert tensor.is_contiguous(), name
         setattr(problem, name, tensor.data_ptr())
-    is_double = real == torch.float64
     best = library.tardis_best_level() if level is None else level
-    if library.tardis_run(ctypes.byref(problem), int(is_double), int(backward), best):
+    is_double = int(real == torch.float64)
+    if library.tardis_run(ctypes.byref(problem), is_double, int(backward), best):
         raise MemoryError("the native kernel could not get the memory that it needs")

@@ -4,18 +4,20 @@
 #define TARDIS_COMMON_H
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LAYOUT = 2 }; /* of Problem; to be raised with every change of it */
+enum { LAYOUT = 3 }; /* of Problem; to be raised with every change of it */
 
 /* How an OpenMP runtime starts a team: GOMP_parallel(function, data, threads, flags). */
 typedef void (*parallel_fn)(void (*)(void *), void *, unsigned, unsigned);
 
-/* Run work(data, i) for all i < shares, on the pool's threads or on new ones. */
-void in_parallel(parallel_fn pool, void (*work)(void *, int64_t), void *data, int64_t shares);
+/* Run work(data, i) for all i < tasks on that many threads, of the pool or new ones. */
+void in_parallel(parallel_fn pool, int64_t threads, void (*work)(void *, int64_t), void *data,
+                 int64_t tasks);
 
 static inline char *align_64(char *p) { return (char *)(((uintptr_t)p + 63) / 64 * 64); }
 

@@ -4,7 +4,5 @@
 #include "avx2.h"
 #define ROUGH_RECIPROCAL RECIPROCAL_f32
 #define VARIANT run_f32_avx2
-#include "problem.h"
-#include "vectors.h"
-#include "sequence.h"
+#include "variant.h"
 #endif

@@ -2,6 +2,4 @@
 #include "f32.h"
 #include "base.h"
 #define VARIANT run_f32_base
-#include "problem.h"
-#include "vectors.h"
-#include "sequence.h"
+#include "variant.h"

@@ -3,7 +3,5 @@
 #include "f64.h"
 #include "avx2.h"
 #define VARIANT run_f64_avx2
-#include "problem.h"
-#include "vectors.h"
-#include "sequence.h"
+#include "variant.h"
 #endif

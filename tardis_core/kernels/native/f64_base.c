@@ -2,6 +2,4 @@
 #include "f64.h"
 #include "base.h"
 #define VARIANT run_f64_base
-#include "problem.h"
-#include "vectors.h"
-#include "sequence.h"
+#include "variant.h"

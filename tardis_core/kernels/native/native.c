@@ -3,44 +3,65 @@
 #include "common.h"
 #include "f64.h"
 #include "problem.h"
+#include "tape.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 typedef struct {
     void (*work)(void *, int64_t);
     void *data;
-    int64_t shares;
+    int64_t tasks;
     atomic_llong next;
 } Team;
 
-/* Take shares until none is left: what a share computes does not depend on who takes it. */
+/* Gradients that die out over a long sequence become denormal numbers, a hundred times slower than
+   others: meanwhile they count as zero. The thread gets its own mode back. */
+#ifdef __SSE2__
+#include <xmmintrin.h>
+static unsigned flush_denormals(void) {
+    unsigned before = _mm_getcsr();
+    _mm_setcsr(before | 0x8040);
+    return before;
+}
+static void restore_mode(unsigned before) { _mm_setcsr(before); }
+#else
+static unsigned flush_denormals(void) { return 0; }
+static void restore_mode(unsigned before) { (void)before; }
+#endif
+
+/* Do tasks until none is left: what a task computes does not depend on who does it. */
 static void *serve(void *argument) {
     Team *team = argument;
+    unsigned mode = flush_denormals();
     for (;;) {
-        int64_t share = atomic_fetch_add(&team->next, 1);
-        if (share >= team->shares) return NULL;
-        team->work(team->data, share);
+        int64_t task = atomic_fetch_add(&team->next, 1);
+        if (task >= team->tasks) break;
+        team->work(team->data, task);
     }
+    restore_mode(mode);
+    return NULL;
 }
 
 static void serve_pool(void *argument) { serve(argument); }
 
 enum { MOST_THREADS = 256 };
 
-void in_parallel(parallel_fn pool, void (*work)(void *, int64_t), void *data, int64_t shares) {
-    Team team = {work, data, shares, 0};
-    if (shares > 1 && pool) {
-        pool(serve_pool, &team, (unsigned)shares, 0);
+void in_parallel(parallel_fn pool, int64_t threads, void (*work)(void *, int64_t), void *data,
+                 int64_t tasks) {
+    Team team = {work, data, tasks, 0};
+    if (threads > tasks) threads = tasks;
+    if (threads > 1 && pool) {
+        pool(serve_pool, &team, (unsigned)threads, 0);
         return;
     }
-    pthread_t threads[MOST_THREADS];
+    pthread_t helpers[MOST_THREADS];
     int started = 0;
-    while (started + 1 < shares && started < MOST_THREADS)
-        if (pthread_create(&threads[started], NULL, serve, &team)) break;
-        else started++;
+    while (started + 1 < threads && started < MOST_THREADS) {
+        if (pthread_create(&helpers[started], NULL, serve, &team)) break;
+        started++;
+    }
     serve(&team);
-    for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < started; i++) pthread_join(helpers[i], NULL);
 }
 
 int run_f32_base(const void *, int), run_f32_avx2(const void *, int), run_f32_avx512(const void *, int);
@@ -66,6 +87,15 @@ int tardis_run(const void *problem, int is_double, int backward, int level) {
 #endif
     (void)level;
     return (is_double ? run_f64_base : run_f32_base)(problem, backward);
+}
+
+/* How many numbers the tape of a problem takes; the same in single and double precision. */
+int64_t tardis_tape_size(const void *problem) {
+    const Problem *p = problem;
+    Arena arena = {NULL, 0};
+    take_tape(&arena, p);
+    /* Counted for double: in single precision integers and the ends of arrays weigh more. */
+    return arena.used / (int64_t)sizeof(real) + p->T * p->B + 128;
 }
 
 /* Checked before use: the caller's idea of the structure must be this one. */

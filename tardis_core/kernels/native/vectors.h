@@ -1,4 +1,4 @@
-/* Vectors of the machine, elementary functions on them, and one matrix product.
+/* Vectors of the machine and elementary functions on them.
  * Included once for each type and instruction set; the compiler's own vector types do the rest. */
 
 #define VL ((int64_t)(VECTOR_BYTES / sizeof(real)))
@@ -159,6 +159,11 @@ static void add_scaled(real *y, const real *x, real scale, int64_t n) {
         store_n(y + i, load_n(y + i, n - i) + scale * load_n(x + i, n - i), n - i);
 }
 
+/* y = scale x */
+static void scale_into(real *y, const real *x, real scale, int64_t n) {
+    for (int64_t i = 0; i < n; i += VL) store_n(y + i, scale * load_n(x + i, n - i), n - i);
+}
+
 static void copy(real *to, const real *from, int64_t n) {
     memcpy(to, from, sizeof(real) * (size_t)n);
 }
@@ -169,130 +174,4 @@ static void zero(real *x, int64_t n) { memset(x, 0, sizeof(real) * (size_t)n); }
 static void move_if(int condition, real *to, real *x, int64_t n) {
     if (condition) copy(to, x, n);
     zero(condition ? x : to, n);
-}
-
-/* ------------------------------------------------------------------ the matrix product
-
-   C (+)= A B, where B was packed: its columns in panels of NV vectors, each panel row by row, so
-   that the inner loop reads it in one stream. A block of MR x NV accumulators stays in registers. */
-
-#define NV 3
-#define PANEL (NV * VL)
-
-typedef struct {
-    int64_t depth, width; /* rows and columns of B */
-    real *data;
-} Packed;
-
-static int64_t panels(const Packed *b) { return (b->width + PANEL - 1) / PANEL; }
-
-static int64_t packed_size(int64_t depth, int64_t width) {
-    return depth * ((width + VL - 1) / VL) * VL;
-}
-
-/* A matrix in memory: element [k][n] is at k * row + n * column. */
-typedef struct {
-    const real *from;
-    int64_t row, column;
-} Matrix;
-
-/* Panels [first, last) of B, of which `right` is the part from column `seam` on. */
-static void pack_wide(const Packed *b, Matrix left, Matrix right, int64_t seam, int64_t first,
-                      int64_t last) {
-    for (int64_t panel = first; panel < last; panel++) {
-        int64_t n0 = panel * PANEL, n1 = n0 + PANEL < b->width ? n0 + PANEL : b->width;
-        int64_t padded = (n1 - n0 + VL - 1) / VL * VL, n2 = seam < n0 ? n0 : seam < n1 ? seam : n1;
-        real *to = b->data + n0 * b->depth;
-        for (int64_t k = 0; k < b->depth; k++, to += padded) {
-            for (int64_t n = n0; n < n2; n++) to[n - n0] = left.from[k * left.row + n * left.column];
-            for (int64_t n = n2; n < n1; n++)
-                to[n - n0] = right.from[k * right.row + (n - seam) * right.column];
-            for (int64_t n = n1 - n0; n < padded; n++) to[n] = 0;
-        }
-    }
-}
-
-/* The same where `lower` is the part from row `seam` on. */
-static void pack_deep(const Packed *b, Matrix upper, Matrix lower, int64_t seam, int64_t first,
-                      int64_t last) {
-    for (int64_t panel = first; panel < last; panel++) {
-        int64_t n0 = panel * PANEL, here = b->width - n0 < PANEL ? b->width - n0 : PANEL;
-        int64_t padded = (here + VL - 1) / VL * VL;
-        real *to = b->data + n0 * b->depth;
-        for (int64_t k = 0; k < b->depth; k++, to += padded) {
-            Matrix m = k < seam ? upper : lower;
-            const real *line = m.from + (k < seam ? k : k - seam) * m.row + n0 * m.column;
-            for (int64_t n = 0; n < here; n++) to[n] = line[n * m.column];
-            for (int64_t n = here; n < padded; n++) to[n] = 0;
-        }
-    }
-}
-
-static inline __attribute__((always_inline)) void block(
-    const int rows, const int vectors, int64_t depth, const real *restrict A, int64_t lda,
-    const real *restrict B, real *restrict C, int64_t ldc, int64_t width, int add) {
-    vec acc[MR][NV];
-    UNROLLED
-    for (int i = 0; i < rows; i++) {
-        UNROLLED
-        for (int j = 0; j < vectors; j++) acc[i][j] = (vec){0};
-    }
-    for (int64_t k = 0; k < depth; k++, B += vectors * VL) {
-        vec b[NV];
-        UNROLLED
-        for (int j = 0; j < vectors; j++) b[j] = load(B + j * VL);
-        UNROLLED
-        for (int i = 0; i < rows; i++) {
-            real a = A[i * lda + k];
-            UNROLLED
-            for (int j = 0; j < vectors; j++) acc[i][j] += a * b[j];
-        }
-    }
-    UNROLLED
-    for (int i = 0; i < rows; i++) {
-        UNROLLED
-        for (int j = 0; j < vectors; j++) {
-            real *to = C + i * ldc + j * VL;
-            int64_t n = width - j * VL;
-            store_n(to, add ? acc[i][j] + load_n(to, n) : acc[i][j], n);
-        }
-    }
-}
-
-typedef void block_fn(int64_t depth, const real *A, int64_t lda, const real *B, real *C,
-                      int64_t ldc, int64_t width, int add);
-
-#define BLOCK(rows, vectors)                                                                    \
-    static void CAT3(block, rows, vectors)(int64_t depth, const real *A, int64_t lda,           \
-                                           const real *B, real *C, int64_t ldc, int64_t width,  \
-                                           int add) {                                           \
-        block(rows, vectors, depth, A, lda, B, C, ldc, width, add);                             \
-    }
-#define BLOCKS(rows) BLOCK(rows, 1) BLOCK(rows, 2) BLOCK(rows, 3)
-#define NAMES(rows) { CAT3(block, rows, 1), CAT3(block, rows, 2), CAT3(block, rows, 3) }
-BLOCKS(1) BLOCKS(2) BLOCKS(3) BLOCKS(4)
-#if MR == 8
-BLOCKS(5) BLOCKS(6) BLOCKS(7) BLOCKS(8)
-#endif
-static block_fn *const block_table[MR][NV] = {
-    NAMES(1), NAMES(2), NAMES(3), NAMES(4),
-#if MR == 8
-    NAMES(5), NAMES(6), NAMES(7), NAMES(8),
-#endif
-};
-
-static void product(int64_t rows, const real *A, int64_t lda, const Packed *b, real *C,
-                    int64_t ldc, int add) {
-    int64_t blocks = (rows + MR - 1) / MR; /* of nearly equal height */
-    for (int64_t n0 = 0; n0 < b->width; n0 += PANEL) {
-        int64_t width = b->width - n0 < PANEL ? b->width - n0 : PANEL;
-        int64_t vectors = (width + VL - 1) / VL;
-        const real *B = b->data + n0 * b->depth;
-        for (int64_t i = 0, m0 = 0; i < blocks; i++) {
-            int64_t m1 = (i + 1) * rows / blocks;
-            block_table[m1 - m0 - 1][vectors - 1](b->depth, A + m0 * lda, lda, B, C + m0 * ldc + n0,
-                                                  ldc, width, add);
-            m0 = m1;
-        }
-    }
 }

@@ -1,0 +1,287 @@
+/* A share of the batch back through all steps: the gradients of states and pre-activations.
+ *
+ * The memory is run backwards: before a write its cell held an earlier micro-state. Weights get
+ * their gradients afterwards, from what is left on the tape (gradients.h). */
+
+/* Whether the addressing gets a gradient: from the choice of the cell, or from the logits. */
+static int addressed(const Problem *p) { return p->K && (p->soft || p->dpi_TBK); }
+
+/* Gradients of pre-activations that have no place on the tape. */
+typedef struct {
+    real *micro; /* [T][B][C]: of W_m h */
+    real *row;   /* [T][B][P]: of W_m M[written], gathered until it was overwritten */
+    real *row0;  /* [B][K][P]: of W_m M at the start */
+    real *tau;   /* [T][B]: of the logit of tau */
+} Slopes;
+
+static Slopes take_slopes(Arena *arena, const Problem *p) {
+    int64_t N = p->T * p->B, P = addressed(p) ? p->P : 0;
+    Slopes slopes;
+    slopes.micro = TAKE(arena, real, N * p->C);
+    slopes.row = TAKE(arena, real, N * P);
+    slopes.row0 = TAKE(arena, real, p->content0_BKC ? p->B * p->K * P : 0);
+    slopes.tau = TAKE(arena, real, p->soft ? N : 0);
+    return slopes;
+}
+
+/* A share's part of the gradients that all samples add to. */
+typedef struct {
+    real *a, *address, *W_u, *gain, *bias;
+} Sums;
+
+static Sums take_sums(Arena *arena, const Problem *p) {
+    int64_t KP = p->K * p->P, gates = p->norm ? 4 * p->H : 0;
+    Sums sums;
+    sums.a = TAKE(arena, real, p->P);
+    sums.address = TAKE(arena, real, KP);
+    sums.W_u = TAKE(arena, real, KP);
+    sums.gain = TAKE(arena, real, gates);
+    sums.bias = TAKE(arena, real, gates);
+    return sums;
+}
+
+typedef struct {
+    int64_t S;     /* the length of a row [dr | dh | dx], dx only where it is asked for */
+    real *back;    /* the rows */
+    real *held;    /* [sample][2][H]: of the h and c that pass a masked step by */
+    real *content; /* the memory as it was before the step */
+    real *D;       /* [sample][cell][width]: of W_m M since it was written, divided by 4 a */
+    real *later;   /* [sample][P]: of the running sum of W_u's columns, from the later steps */
+    real *gathered, *row, *cell_rows, *normal;
+    real *dpi, *score, *weight, *dweight; /* [cell], padded */
+    Sums sums;
+    Cells cells;
+} Backward;
+
+static Backward take_backward(Arena *arena, const Problem *p, int64_t M) {
+    int64_t K = p->K, P = p->P, padded = (K + VL - 1) / VL * VL;
+    Backward f = {.S = p->A + p->C + p->H + (p->dx_TBD ? p->D : 0)};
+    f.sums = take_sums(arena, p); /* first: there `add_up` finds it */
+    f.back = TAKE(arena, real, M * f.S);
+    f.held = TAKE(arena, real, p->mask_TB ? 2 * M * p->H : 0);
+    f.content = TAKE(arena, real, M * K * p->C);
+    f.D = TAKE(arena, real, M * K * ((P + VL - 1) / VL * VL));
+    f.later = TAKE(arena, real, M * P);
+    f.gathered = TAKE(arena, real, M * p->C);
+    f.row = TAKE(arena, real, M * P);
+    f.cell_rows = TAKE(arena, real, K * P);
+    f.normal = TAKE(arena, real, p->norm ? 4 * p->H : 0);
+    f.dpi = TAKE(arena, real, padded);
+    f.score = TAKE(arena, real, padded);
+    f.weight = TAKE(arena, real, padded);
+    f.dweight = TAKE(arena, real, padded);
+    f.cells = take_cells(arena, p, M);
+    return f;
+}
+
+/* The gradient of one row W_m M[k], all that was gathered since it was written. */
+static void flush_row(const Problem *p, Backward *f, int64_t b, int64_t k, real *row) {
+    real *D = f->D + (b * p->K + k) * f->cells.width, *daddress = f->sums.address + k * p->P;
+    for (int64_t i = 0; i < p->P; i += VL) {
+        int64_t n = p->P - i;
+        vec d = 4 * load(f->cells.a + i) * load(D + i);
+        if (row) store_n(row + i, d, n);
+        store_n(daddress + i, load_n(daddress + i, n) + d, n);
+        store(D + i, (vec){0});
+    }
+}
+
+/* What a cell held before it was written at `at`: an earlier micro-state, or what there was at the
+   start; NULL is zero. */
+static const real *content_before(const Problem *p, const Tape *tape, int64_t at, int64_t sample,
+                                  int64_t k) {
+    int64_t before = tape->before[at];
+    if (before >= 0) return tape->micro + (before * p->B + sample) * p->C;
+    return p->content0_BKC ? p->content0_BKC + (sample * p->K + k) * p->C : NULL;
+}
+
+/* Back through the writes of step t: the gradient of the micro-states, and the memory before. */
+static void unwrite_memory(const Problem *p, const Weights *w, const Tape *tape, Slopes *slopes,
+                           Backward *f, int64_t t, int64_t b0, int64_t M) {
+    int64_t K = p->K, C = p->C, P = p->P, at0 = t * p->B + b0;
+    real *dmicro = slopes->micro + at0 * C, *drow = slopes->row + at0 * P;
+    for (int64_t b = 0; b < M; b++) {
+        int64_t at = at0 + b, k = p->written_TB[at];
+        if (p->mask_TB && !p->mask_TB[at]) { /* nothing was written */
+            zero(dmicro + b * C, C);
+            if (addressed(p)) zero(drow + b * P, P);
+            continue;
+        }
+        real *dcontent = p->dcontent_BKC + ((b0 + b) * K + k) * C;
+        copy(dmicro + b * C, dcontent, C);
+        zero(dcontent, C);
+        real *content = f->content + (b * K + k) * C;
+        const real *before = content_before(p, tape, at, b0 + b, k);
+        if (before) copy(content, before, C);
+        else zero(content, C);
+        if (!addressed(p)) continue;
+        flush_row(p, f, b, k, drow + b * P);
+        copy(f->gathered + b * C, content, C);
+    }
+    if (!addressed(p)) return;
+    product(M, f->gathered, C, &w->row, f->row, P, 0);
+    for (int64_t b = 0; b < M; b++)
+        if (!p->mask_TB || p->mask_TB[at0 + b])
+            renew_cell(p, &f->cells, b, p->written_TB[at0 + b], f->row + b * P);
+    if (p->attached) product(M, drow, P, &w->row_back, dmicro, C, 1);
+}
+
+/* Straight through: the gradient of softmax((pi + noise) tau) is added to dpi; that of the logit of
+   tau is returned. */
+static real choice_backward(const Problem *p, Backward *f, int64_t at, int64_t b, const real *dr,
+                            real tau_logit) {
+    int64_t K = p->K, A = p->A;
+    const real *pi = p->pi_TBK + at * K, *noise = p->read_noise_TBK + at * K;
+    /* tau = softplus(x) + 1, with torch's rule for large x; its slope is sigmoid(x). */
+    double x = (double)tau_logit, up = x > 20 ? 1 : exp(x);
+    real tau = (real)((x > 20 ? x : log1p(up)) + 1), slope = (real)(x > 20 ? 1 : up / (1 + up));
+    real most = -INFINITY;
+    for (int64_t k = 0; k < K; k++) {
+        f->score[k] = pi[k] + noise[k];
+        if (f->score[k] > most) most = f->score[k];
+        f->dweight[k] = 0;
+    }
+    add_rows_times(f->dweight, p->address_KA, dr, K, A);
+    add_rows_times(f->dweight, f->content + b * K * p->C, dr + A, K, p->C);
+    vec sum_weight = {0}, sum_dweight = {0}, dtau = {0};
+    for (int64_t k = 0; k < K; k += VL) {
+        store_n(f->weight + k, vexp((load(f->score + k) - most) * tau), K - k);
+        vec weight = load(f->weight + k); /* zero beyond K */
+        sum_weight += weight;
+        sum_dweight += weight * load(f->dweight + k);
+    }
+    real scale = 1 / sum(sum_weight), mean = sum(sum_dweight) * scale;
+    for (int64_t k = 0; k < K; k += VL) {
+        vec dscore = scale * load(f->weight + k) * (load(f->dweight + k) - mean);
+        store(f->dpi + k, load(f->dpi + k) + tau * dscore);
+        dtau += dscore * load(f->score + k);
+    }
+    return sum(dtau) * slope;
+}
+
+/* Back through the read of one sample; `dr` is the gradient of what was read. */
+static void unread_memory(const Problem *p, const Tape *tape, Slopes *slopes, Backward *f,
+                          int64_t at, int64_t b0, int64_t b, real *dr) {
+    int64_t K = p->K, A = p->A, C = p->C, P = p->P, chosen = p->read_TB[at];
+    if (p->dr_TBQ) add_scaled(dr, p->dr_TBQ + at * (A + C), 1, A + C);
+    add_scaled(p->dcontent_BKC + ((b0 + b) * K + chosen) * C, dr + A, 1, C);
+    if (!addressed(p)) return;
+
+    if (p->dpi_TBK) copy(f->dpi, p->dpi_TBK + at * K, K);
+    else zero(f->dpi, K);
+    if (p->soft) slopes->tau[at] = choice_backward(p, f, at, b, dr, tape->tau[at]);
+    real *common = tape->common + at * P;
+    logits_backward(p, &f->cells, b, f->content + b * K * C, f->dpi, common,
+                    f->D + b * K * f->cells.width, f->sums.a);
+
+    /* W_u u is usage_scale times the sum of the columns of the reads before: a read takes part in
+       all later steps, whose gradients `later` has gathered. */
+    real *later = f->later + b * P;
+    if (!p->mask_TB || p->mask_TB[at]) add_scaled(f->sums.W_u + chosen * P, later, 1, P);
+    add_scaled(later, common, tape->usage_scale[at], P);
+}
+
+/* The gradients of alpha and beta come from the way back of the candidate, as
+   (W_r^T dz) . r = dz . (W_r r). `back` enters as the candidate's gradient of [alpha r | beta h | x]
+   and leaves as that of [r | h | x]; those of the logits go behind dz. */
+static void reset_backward(const Problem *p, Backward *f, real *dz, real *back, int64_t at) {
+    int64_t H = p->H, D = p->D, Q = p->A + p->C;
+    const real *reset = p->reset_TB2 + at * 2;
+    real d[2] = {dot(back, p->r_TBQ + at * Q, Q), dot(back + Q, p->h_TBH + at * H, H)};
+    scale_into(back, back, reset[0], Q);
+    scale_into(back + Q, back + Q, reset[1], H);
+    for (int64_t i = 0; i < 2; i++) {
+        int64_t g = 4 * H + i;
+        if (p->dreset_TB2) d[i] += p->dreset_TB2[at * 2 + i];
+        dz[g] = d[i] * reset[i] * (1 - reset[i]) / RESET_TEMPERATURE;
+        add_scaled(back, p->W_r_GQ + g * Q, dz[g], Q);
+        add_scaled(back + Q, p->W_h_GH + g * H, dz[g], H);
+        if (f->S > Q + H) add_scaled(back + Q + H, p->W_x_GD + g * D, dz[g], D);
+    }
+}
+
+/* At the first step: what the rows and the reads that were there at the start have gathered. */
+static void finish_memory(const Problem *p, const Weights *w, Slopes *slopes, Backward *f,
+                          int64_t b0, int64_t b) {
+    int64_t K = p->K, P = p->P, C = p->C, sample = b0 + b;
+    real *rows = p->content0_BKC ? slopes->row0 + sample * K * P : NULL;
+    for (int64_t k = 0; k < K; k++) {
+        flush_row(p, f, b, k, rows ? rows + k * P : NULL);
+        if (p->reads0_BK)
+            add_scaled(f->sums.W_u + k * P, f->later + b * P, p->reads0_BK[sample * K + k], P);
+    }
+    if (rows && p->attached)
+        product(K, rows, P, &w->row_back, p->dcontent_BKC + sample * K * C, C, 1);
+}
+
+static void backward_share(const Problem *p, const Weights *w, const Tape *tape, Slopes *slopes,
+                           Arena *arena, int64_t b0, int64_t M) {
+    int64_t B = p->B, D = p->D, H = p->H, K = p->K, C = p->C, P = p->P, Q = p->A + C;
+    int64_t G = gate_stride(p);
+    Backward f = take_backward(arena, p, M);
+    real *dh = p->dh_BH + b0 * H, *dc = p->dc_BH + b0 * H;
+    if (K) copy(f.content, p->content_BKC + b0 * K * C, M * K * C);
+    if (addressed(p)) renew_all(p, &w->row, &f.cells, f.content, M, f.cell_rows);
+
+    for (int64_t t = p->T - 1; t >= 0; t--) {
+        int64_t at = t * B + b0;
+        real *gates = tape->gates + at * G;
+        for (int64_t b = 0; b < M && p->mask_TB; b++) { /* a masked step changes no state */
+            real *held = f.held + 2 * b * H;
+            int masked = !p->mask_TB[at + b];
+            move_if(masked, held, dh + b * H, H);
+            move_if(masked, held + H, dc + b * H, H);
+        }
+        if (K) {
+            unwrite_memory(p, w, tape, slopes, &f, t, b0, M);
+            product(M, slopes->micro + at * C, C, &w->micro_back, dh, H, 1);
+        }
+        for (int64_t b = 0; b < M; b++) {
+            const real *dropout = p->dropout_TBH ? p->dropout_TBH + (at + b) * H : NULL;
+            const real *norm_scale = p->norm ? tape->norm_scale + (at + b) * 4 : NULL;
+            if (p->dh_out_TBH) add_scaled(dh + b * H, p->dh_out_TBH + (at + b) * H, 1, H);
+            cell_backward(p, gates + b * G, dropout, tape->c + (at + b) * H, dh + b * H, dc + b * H,
+                          norm_scale, f.sums.gain, f.sums.bias, f.normal);
+        }
+        product(M, gates + 3 * H, G, &w->candidate_back, f.back, f.S, 0);
+        for (int64_t b = 0; b < M && p->reset; b++)
+            reset_backward(p, &f, gates + b * G, f.back + b * f.S, at + b);
+        product(M, gates, G, &w->gates_back, f.back, f.S, 1);
+        for (int64_t b = 0; b < M && K; b++)
+            unread_memory(p, tape, slopes, &f, at + b, b0, b, f.back + b * f.S);
+        if (addressed(p) && p->attached)
+            product(M, tape->common + at * P, P, &w->attention_back, f.back + Q, f.S, 1);
+        for (int64_t b = 0; b < M; b++) {
+            const real *back = f.back + b * f.S + Q;
+            copy(dh + b * H, back, H);
+            if (p->soft) add_scaled(dh + b * H, p->w_tau_1H, slopes->tau[at + b], H);
+            if (p->dx_TBD) copy(p->dx_TBD + (at + b) * D, back + H, D);
+            if (!p->mask_TB) continue;
+            add_scaled(dh + b * H, f.held + 2 * b * H, 1, H);
+            add_scaled(dc + b * H, f.held + (2 * b + 1) * H, 1, H);
+        }
+    }
+    for (int64_t b = 0; b < M && addressed(p); b++) finish_memory(p, w, slopes, &f, b0, b);
+}
+
+/* Add the parts of all shares up; W_u was centred, so its gradient is. */
+static void add_up(const Problem *p, char *arena, int64_t arena_bytes, int64_t shares) {
+    int64_t K = p->K, P = p->P;
+    for (int64_t share = 0; share < shares; share++) {
+        Arena here = {arena + share * arena_bytes, 0};
+        Sums sums = take_sums(&here, p);
+        if (p->norm) {
+            add_scaled(p->dgain_4H, sums.gain, 1, 4 * p->H);
+            add_scaled(p->db_G, sums.bias, 1, 4 * p->H);
+        }
+        if (!addressed(p)) continue;
+        add_scaled(p->da_P, sums.a, 1, P);
+        add_scaled(p->daddress_KP, sums.address, 1, K * P);
+        for (int64_t i = 0; i < P; i++) {
+            real mean = 0;
+            for (int64_t k = 0; k < K; k++) mean += sums.W_u[k * P + i] / (real)K;
+            for (int64_t k = 0; k < K; k++)
+                p->dread_W_u_PK[i * K + k] += sums.W_u[k * P + i] - mean;
+        }
+    }
+}

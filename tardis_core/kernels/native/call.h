@@ -1,0 +1,177 @@
+/* One call: pack the weights, run the shares, and after the way back the weights' gradients. */
+
+typedef struct { /* a part of a matrix to be packed, from row k0 and column n0 on */
+    Packed *packed;
+    int64_t k0, n0, depth, width;
+    const real *from;
+    int64_t row, column;
+} Job;
+
+enum { MOST_JOBS = 16 };
+
+typedef struct {
+    const Problem *p;
+    int backward;
+    int64_t shares;
+    Weights weights;
+    Packed *packed[6];
+    Job jobs[MOST_JOBS];
+    int count, packed_count;
+    Tape tape;
+    Slopes slopes;
+    Gradient gradients[MOST_GRADIENTS];
+    char *arena;
+    int64_t arena_bytes; /* a share */
+    atomic_int failed;
+} Call;
+
+static void add_packed(Call *call, Packed *packed, int64_t depth, int64_t width) {
+    *packed = (Packed){depth, width, NULL};
+    call->packed[call->packed_count++] = packed;
+}
+
+/* W^T, W being rows x columns, from row k0 of B on; without W nothing, which is zero. */
+static void add_transposed(Call *call, Packed *b, int64_t k0, const real *W, int64_t rows,
+                           int64_t columns) {
+    if (W) call->jobs[call->count++] = (Job){b, k0, 0, columns, rows, W, 1, columns};
+}
+
+/* W itself, from column n0 of B on. */
+static void add_plain(Call *call, Packed *b, int64_t n0, const real *W, int64_t rows,
+                      int64_t columns) {
+    if (W) call->jobs[call->count++] = (Job){b, 0, n0, rows, columns, W, columns, 1};
+}
+
+/* What the rows [h | x | 1 | r] are multiplied by. */
+static void list_forward(Call *call) {
+    const Problem *p = call->p;
+    Weights *w = &call->weights;
+    int64_t D = p->D, H = p->H, P = p->P, C = p->C, Q = p->A + C;
+    const real *b = p->norm ? NULL : p->b_G; /* otherwise it comes after the normalisation */
+    for (int i = 0; i < 2; i++) {
+        Packed *gates = i ? &w->candidate : &w->gates;
+        int64_t g = i ? 3 * H : 0, width = i ? H : 3 * H;
+        add_packed(call, gates, H + D + 1 + Q, width);
+        add_transposed(call, gates, 0, p->W_h_GH + g * H, width, H);
+        add_transposed(call, gates, H, p->W_x_GD + g * D, width, D);
+        add_transposed(call, gates, H + D, b ? b + g : NULL, width, 1);
+        add_transposed(call, gates, H + D + 1, Q ? p->W_r_GQ + g * Q : NULL, width, Q);
+    }
+    if (!p->K) return;
+    add_packed(call, &w->attention, H + D + 1, P);
+    add_transposed(call, &w->attention, 0, p->read_W_h_PH, P, H);
+    add_transposed(call, &w->attention, H, p->read_W_x_PD, P, D);
+    add_transposed(call, &w->attention, H + D, p->read_b_P, P, 1);
+    add_packed(call, &w->micro, H, C);
+    add_transposed(call, &w->micro, 0, p->W_m_CH, C, H);
+    add_packed(call, &w->row, C, P);
+    add_transposed(call, &w->row, 0, p->read_W_c_PC, P, C);
+}
+
+/* What gives the rows [dr | dh | dx]. */
+static void list_backward(Call *call) {
+    const Problem *p = call->p;
+    Weights *w = &call->weights;
+    int64_t H = p->H, P = p->P, C = p->C, Q = p->A + C, D = p->dx_TBD ? p->D : 0;
+    for (int i = 0; i < 2; i++) {
+        Packed *gates = i ? &w->candidate_back : &w->gates_back;
+        int64_t g = i ? 3 * H : 0, depth = i ? H : 3 * H;
+        add_packed(call, gates, depth, Q + H + D);
+        add_plain(call, gates, 0, Q ? p->W_r_GQ + g * Q : NULL, depth, Q);
+        add_plain(call, gates, Q, p->W_h_GH + g * H, depth, H);
+        add_plain(call, gates, Q + H, D ? p->W_x_GD + g * D : NULL, depth, D);
+    }
+    if (!p->K) return;
+    add_packed(call, &w->attention_back, P, H + D);
+    add_plain(call, &w->attention_back, 0, p->read_W_h_PH, P, H);
+    add_plain(call, &w->attention_back, H, D ? p->read_W_x_PD : NULL, P, D);
+    add_packed(call, &w->micro_back, C, H);
+    add_plain(call, &w->micro_back, 0, p->W_m_CH, C, H);
+    add_packed(call, &w->row_back, P, C);
+    add_plain(call, &w->row_back, 0, p->read_W_c_PC, P, C);
+    add_packed(call, &w->row, C, P);
+    add_transposed(call, &w->row, 0, p->read_W_c_PC, P, C);
+}
+
+static void pack_share(void *data, int64_t share) {
+    Call *call = data;
+    for (int i = 0; i < call->count; i++) {
+        Job *job = &call->jobs[i];
+        int64_t n = panels(job->packed->width);
+        pack(job->packed, job->k0, job->n0, job->depth, job->width, job->from, job->row, job->column,
+             share * n / call->shares, (share + 1) * n / call->shares);
+    }
+}
+
+static void run_share(void *data, int64_t share) {
+    Call *call = data;
+    const Problem *p = call->p;
+    int64_t b0 = share * p->B / call->shares, M = (share + 1) * p->B / call->shares - b0;
+    Arena arena = {call->arena + share * call->arena_bytes, 0};
+    if (!M) return;
+    if (call->backward)
+        backward_share(p, &call->weights, &call->tape, &call->slopes, &arena, b0, M);
+    else forward_share(p, &call->weights, &call->tape, &arena, b0, M);
+}
+
+static int64_t tasks_of(const Gradient *job) {
+    return job->add ? 0 : (job->columns + TASK_COLUMNS - 1) / TASK_COLUMNS;
+}
+
+static void run_gradient(void *data, int64_t task) {
+    Call *call = data;
+    const Gradient *job = call->gradients;
+    for (; task >= tasks_of(job); job++) task -= tasks_of(job);
+    int64_t g0 = task * TASK_COLUMNS, g1 = g0 + TASK_COLUMNS;
+    if (g1 > job->columns) g1 = job->columns;
+    do { /* the list ends with an empty one */
+        if (gradient_task(job++, g0, g1)) call->failed = 1;
+    } while (job->add);
+}
+
+/* Run forward or backward; returns 0, or 1 if there is not enough memory. */
+int VARIANT(const void *problem, int backward) {
+    const Problem *p = problem;
+    int64_t shares = p->threads < p->B ? p->threads : p->B, numbers = 0;
+    Call call = {.p = p, .backward = backward, .shares = shares > 1 ? shares : 1};
+    int64_t most = (p->B + call.shares - 1) / call.shares;
+    if (backward) list_backward(&call);
+    else list_forward(&call);
+    for (int i = 0; i < call.packed_count; i++)
+        numbers += packed_size(call.packed[i]->depth, call.packed[i]->width);
+    Arena measure = {NULL, 0}, slopes = {NULL, 0}, tape = {(char *)p->tape, 0};
+    if (backward) take_backward(&measure, p, most);
+    else take_forward(&measure, p, most);
+    if (backward) take_slopes(&slopes, p);
+    call.arena_bytes = measure.used;
+    call.tape = take_tape(&tape, p);
+
+    char *packed = calloc(sizeof(real) * (size_t)numbers + 64, 1);
+    char *arena = calloc((size_t)(call.arena_bytes * call.shares) + 64, 1);
+    char *more = malloc((size_t)slopes.used + 64);
+    if (packed && arena && more) {
+        real *next = (real *)align_64(packed);
+        for (int i = 0; i < call.packed_count; i++) {
+            call.packed[i]->data = next;
+            next += packed_size(call.packed[i]->depth, call.packed[i]->width);
+        }
+        call.arena = align_64(arena);
+        slopes = (Arena){align_64(more), 0};
+        if (backward) call.slopes = take_slopes(&slopes, p);
+        in_parallel(p->parallel, p->threads, pack_share, &call, call.shares);
+        in_parallel(p->parallel, p->threads, run_share, &call, call.shares);
+    } else {
+        call.failed = 1;
+    }
+    if (backward && !call.failed) {
+        int64_t tasks = 0;
+        int count = list_gradients(p, &call.tape, &call.slopes, call.gradients);
+        for (int i = 0; i < count; i++) tasks += tasks_of(&call.gradients[i]);
+        in_parallel(p->parallel, p->threads, run_gradient, &call, tasks);
+        add_up(p, call.arena, call.arena_bytes, call.shares);
+    }
+    free(packed);
+    free(arena);
+    free(more);
+    return call.failed;
+}

@@ -1,0 +1,110 @@
+/* The gradients of the weights, each one product over all T x B steps: dW = dz^T [what it was
+ * multiplied by]. The columns of dz are split into tasks; each goes through the rows in pieces that
+ * fit the cache. */
+
+typedef struct { /* some columns of what the weights were multiplied by */
+    const real *data; /* [row][stride]; NULL is a column of ones */
+    int64_t stride, width;
+    const real *scale; /* a factor a row, each 2 apart (alpha or beta), or NULL */
+    real *to;          /* where the gradient goes, [column of dz][width], or NULL */
+} Part;
+
+typedef struct {
+    int64_t rows, columns; /* of dz */
+    const real *dz;
+    int64_t stride;
+    Part parts[4];
+    int count;
+    int add; /* to what the one before it in the list has made: the same task does both */
+} Gradient;
+
+enum { TASK_COLUMNS = 96, MOST_GRADIENTS = 9 };
+
+static void pack_part(const Packed *b, const Part *part, int64_t n0, int64_t first) {
+    for (int64_t k = 0; k < b->depth; k++) {
+        const real *row = part->data ? part->data + (first + k) * part->stride : NULL;
+        real factor = part->scale ? part->scale[2 * (first + k)] : 1;
+        for (int64_t n = 0; n < part->width;) { /* as far as the panel goes */
+            int64_t end = ((n0 + n) / PANEL + 1) * PANEL - n0, stop = end < part->width ? end : part->width;
+            real *to = packed_at(b, k, n0 + n);
+            if (!row) to[0] = 1;
+            else if (part->scale) scale_into(to, row + n, factor, stop - n);
+            else copy(to, row + n, stop - n);
+            n = stop;
+        }
+    }
+}
+
+/* Columns [g0, g1) of one gradient; returns 1 if there is not enough memory. */
+static int gradient_task(const Gradient *job, int64_t g0, int64_t g1) {
+    int64_t width = 0;
+    for (int i = 0; i < job->count; i++) width += job->parts[i].width;
+    int64_t depth = 160, columns = g1 - g0; /* at a time: a panel stays in the first-level cache */
+    int64_t packed = packed_size(depth, width), room = depth * columns;
+    char *memory = calloc((size_t)(packed + room + columns * width) * sizeof(real) + 64, 1);
+    if (!memory) return 1;
+    real *start = (real *)align_64(memory), *made = start + packed + room;
+    for (int64_t n0 = 0; n0 < job->rows; n0 += depth) {
+        int64_t here = job->rows - n0 < depth ? job->rows - n0 : depth, at = 0;
+        Packed b = {here, width, start};
+        for (int i = 0; i < job->count; i++) {
+            pack_part(&b, &job->parts[i], at, n0);
+            at += job->parts[i].width;
+        }
+        product_transposed(columns, job->dz + n0 * job->stride + g0, job->stride, &b, made, width,
+                           n0 > 0, start + packed);
+    }
+    for (int64_t g = g0, at = 0; g < g1; g++)
+        for (int i = 0; i < job->count; i++) {
+            const Part *part = &job->parts[i];
+            real *to = part->to ? part->to + g * part->width : NULL;
+            if (to && job->add) add_scaled(to, made + at, 1, part->width);
+            else if (to) copy(to, made + at, part->width);
+            at += part->width;
+        }
+    free(memory);
+    return 0;
+}
+
+/* All of them; returns how many. */
+static int list_gradients(const Problem *p, const Tape *tape, const Slopes *slopes, Gradient *jobs) {
+    int64_t N = p->T * p->B, D = p->D, H = p->H, Q = p->A + p->C, G = gate_stride(p);
+    const real *new_h = p->h_out_TBH ? p->h_out_TBH : p->h_TBH + p->B * H, *r = p->r_TBQ;
+    const real *alpha = p->reset ? p->reset_TB2 : NULL, *beta = p->reset ? p->reset_TB2 + 1 : NULL;
+    int count = 0;
+    /* Three ranges of the gates: f, i, o; the candidate, which saw beta h and alpha r; the RESET
+       gates. The bias of what is normalised is not among them. */
+    int64_t ranges[4] = {0, 3 * H, 4 * H, 4 * H + (p->reset ? 2 : 0)};
+    for (int i = 0; i < 3; i++) {
+        int64_t g = ranges[i], columns = ranges[i + 1] - g;
+        real *db = p->norm && g < 4 * H ? NULL : p->db_G + g;
+        if (columns)
+            jobs[count++] = (Gradient){
+                N, columns, tape->gates + g, G,
+                {{p->h_TBH, H, H, i == 1 ? beta : NULL, p->dW_h_GH + g * H},
+                 {p->x_TBD, D, D, NULL, p->dW_x_GD + g * D},
+                 {NULL, 0, 1, NULL, db},
+                 {r, Q, Q, i == 1 ? alpha : NULL, Q ? p->dW_r_GQ + g * Q : NULL}},
+                Q ? 4 : 3, 0};
+    }
+    if (!p->K) return count;
+    jobs[count++] = (Gradient){
+        N, p->C, slopes->micro, p->C, {{new_h, H, H, NULL, p->dW_m_CH}}, 1, 0};
+    if (!addressed(p)) return count;
+    jobs[count++] = (Gradient){N, p->P, tape->common, p->P,
+                               {{p->h_TBH, H, H, NULL, p->dread_W_h_PH},
+                                {p->x_TBD, D, D, NULL, p->dread_W_x_PD},
+                                {NULL, 0, 1, NULL, p->dread_b_P}},
+                               3, 0};
+    jobs[count++] = (Gradient){N, p->P, slopes->row, p->P,
+                               {{tape->micro, p->C, p->C, NULL, p->dread_W_c_PC}}, 1, 0};
+    if (p->content0_BKC)
+        jobs[count++] = (Gradient){p->B * p->K, p->P, slopes->row0, p->P,
+                                   {{p->content0_BKC, p->C, p->C, NULL, p->dread_W_c_PC}}, 1, 1};
+    if (p->soft)
+        jobs[count++] = (Gradient){N, 1, slopes->tau, 1,
+                                   {{p->h_TBH, H, H, NULL, p->dw_tau_1H},
+                                    {NULL, 0, 1, NULL, p->db_tau_1}},
+                                   2, 0};
+    return count;
+}

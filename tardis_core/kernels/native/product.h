@@ -1,0 +1,136 @@
+/* The one matrix product: C (+)= A B, where B was packed.
+ *
+ * Packed means: its columns in panels of NV vectors, each panel row by row, so that the inner loop
+ * reads it in one stream. A block of MR x NV accumulators stays in registers. */
+
+#define NV 3
+#define PANEL (NV * VL)
+
+typedef struct {
+    int64_t depth, width; /* rows and columns of B */
+    real *data;
+} Packed;
+
+static int64_t packed_size(int64_t depth, int64_t width) {
+    return depth * ((width + VL - 1) / VL) * VL;
+}
+
+static int64_t panels(int64_t width) { return (width + PANEL - 1) / PANEL; }
+
+/* Where element [k][n] of B is: the panels before it hold whole multiples of PANEL columns. */
+static real *packed_at(const Packed *b, int64_t k, int64_t n) {
+    int64_t n0 = n / PANEL * PANEL, left = b->width - n0;
+    int64_t padded = left < PANEL ? (left + VL - 1) / VL * VL : PANEL;
+    return b->data + n0 * b->depth + k * padded + (n - n0);
+}
+
+/* Copy a matrix, whose element [k][n] is from[k * row + n * column], into B from [k0][n0] on, as far
+   as it falls into the panels [first, last). */
+static void pack(const Packed *b, int64_t k0, int64_t n0, int64_t depth, int64_t width,
+                 const real *from, int64_t row, int64_t column, int64_t first, int64_t last) {
+    int64_t start = first * PANEL > n0 ? first * PANEL : n0;
+    int64_t end = last * PANEL < n0 + width ? last * PANEL : n0 + width;
+    while (start < end) { /* one panel after the other */
+        int64_t stop = (start / PANEL + 1) * PANEL < end ? (start / PANEL + 1) * PANEL : end;
+        for (int64_t k = 0; k < depth; k++) {
+            real *to = packed_at(b, k0 + k, start);
+            const real *line = from + k * row + (start - n0) * column;
+            for (int64_t n = 0; n < stop - start; n++) to[n] = line[n * column];
+        }
+        start = stop;
+    }
+}
+
+static inline __attribute__((always_inline)) void block(
+    const int rows, const int vectors, int64_t depth, const real *restrict A, int64_t row,
+    int64_t column, const real *restrict B, real *restrict C, int64_t ldc, int64_t width, int add) {
+    vec acc[MR][NV];
+    UNROLLED
+    for (int i = 0; i < rows; i++) {
+        UNROLLED
+        for (int j = 0; j < vectors; j++) acc[i][j] = (vec){0};
+    }
+    for (int64_t k = 0; k < depth; k++, A += column, B += vectors * VL) {
+        vec b[NV];
+        UNROLLED
+        for (int j = 0; j < vectors; j++) b[j] = load(B + j * VL);
+        UNROLLED
+        for (int i = 0; i < rows; i++) {
+            real a = A[i * row];
+            UNROLLED
+            for (int j = 0; j < vectors; j++) acc[i][j] += a * b[j];
+        }
+    }
+    UNROLLED
+    for (int i = 0; i < rows; i++) {
+        UNROLLED
+        for (int j = 0; j < vectors; j++) {
+            real *to = C + i * ldc + j * VL;
+            int64_t n = width - j * VL;
+            store_n(to, add ? acc[i][j] + load_n(to, n) : acc[i][j], n);
+        }
+    }
+}
+
+typedef void block_fn(int64_t depth, const real *A, int64_t row, int64_t column, const real *B,
+                      real *C, int64_t ldc, int64_t width, int add);
+
+#define BLOCK(rows, vectors)                                                                     \
+    static void CAT3(block, rows, vectors)(int64_t depth, const real *A, int64_t row,            \
+                                           int64_t column, const real *B, real *C, int64_t ldc,  \
+                                           int64_t width, int add) {                             \
+        block(rows, vectors, depth, A, row, column, B, C, ldc, width, add);                      \
+    }
+#define BLOCKS(vectors) \
+    BLOCK(1, vectors) BLOCK(2, vectors) BLOCK(3, vectors) BLOCK(4, vectors) MORE_BLOCKS(vectors)
+#define NAME(rows, vectors) CAT3(block, rows, vectors)
+#define NAMES(vectors) \
+    { NAME(1, vectors), NAME(2, vectors), NAME(3, vectors), NAME(4, vectors) MORE_NAMES(vectors) }
+#if MR == 8
+#define MORE_BLOCKS(vectors) BLOCK(5, vectors) BLOCK(6, vectors) BLOCK(7, vectors) BLOCK(8, vectors)
+#define MORE_NAMES(vectors) \
+    , NAME(5, vectors), NAME(6, vectors), NAME(7, vectors), NAME(8, vectors)
+#else
+#define MORE_BLOCKS(vectors)
+#define MORE_NAMES(vectors)
+#endif
+BLOCKS(1) BLOCKS(2) BLOCKS(3)
+static block_fn *const block_table[NV][MR] = {NAMES(1), NAMES(2), NAMES(3)};
+
+static void product(int64_t rows, const real *A, int64_t lda, const Packed *b, real *C,
+                    int64_t ldc, int add) {
+    int64_t blocks = (rows + MR - 1) / MR; /* of nearly equal height */
+    for (int64_t n0 = 0; n0 < b->width; n0 += PANEL) {
+        int64_t width = b->width - n0 < PANEL ? b->width - n0 : PANEL;
+        block_fn *const *fit = block_table[(width + VL - 1) / VL - 1];
+        for (int64_t i = 0, m0 = 0; i < blocks; i++) {
+            int64_t m1 = (i + 1) * rows / blocks;
+            fit[m1 - m0 - 1](b->depth, A + m0 * lda, lda, 1, b->data + n0 * b->depth,
+                             C + m0 * ldc + n0, ldc, width, add);
+            m0 = m1;
+        }
+    }
+}
+
+/* C (+)= A^T B; A is depth x columns and is copied to `room`, as large, in strips of MR columns. */
+static void product_transposed(int64_t columns, const real *A, int64_t lda, const Packed *b,
+                               real *C, int64_t ldc, int add, real *room) {
+    for (int64_t m0 = 0; m0 < columns; m0 += MR) {
+        int64_t here = columns - m0 < MR ? columns - m0 : MR;
+        real *strip = room + m0 * b->depth;
+        for (int64_t k = 0; k < b->depth; k++) {
+            const real *from = A + k * lda + m0;
+            if (here == MR) memcpy(strip + k * MR, from, sizeof(real) * MR); /* of known size */
+            else copy(strip + k * here, from, here);
+        }
+    }
+    for (int64_t n0 = 0; n0 < b->width; n0 += PANEL) {
+        int64_t width = b->width - n0 < PANEL ? b->width - n0 : PANEL;
+        block_fn *const *fit = block_table[(width + VL - 1) / VL - 1];
+        for (int64_t m0 = 0; m0 < columns; m0 += MR) {
+            int64_t here = columns - m0 < MR ? columns - m0 : MR;
+            fit[here - 1](b->depth, room + m0 * b->depth, 1, here, b->data + n0 * b->depth,
+                          C + m0 * ldc + n0, ldc, width, add);
+        }
+    }
+}
