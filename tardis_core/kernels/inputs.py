@@ -6,6 +6,7 @@ C content, Q = A + C, P attention. For the LSTM baseline all that belongs to a m
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from tardis_core.models.base import Hidden, Reads
@@ -57,6 +58,13 @@ class Fixed(NamedTuple):
     steps_B: Maybe = None
     read_noise_TBK: Maybe = None
     reset_noise_TB2: Maybe = None
+
+
+def wants_gradient(trained: Trained) -> bool:
+    """Whether anything of it is to get a gradient."""
+    return torch.is_grad_enabled() and any(
+        each is not None and each.requires_grad for each in trained
+    )
 
 
 def check(trained: Trained, fixed: Fixed) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tardis_core.kernels import library
-from tardis_core.kernels.inputs import Fixed, Outputs, Trained, check
+from tardis_core.kernels.inputs import Fixed, Outputs, Trained, check, wants_gradient
 
 Tensors = dict[str, Tensor]  # by the names of `library.Problem`
 
@@ -22,10 +22,7 @@ _ADDED_TO = ("gain_4H", "b_G", "read_W_u_PK", "address_KP", "a_P")
 def run(trained: Trained, fixed: Fixed) -> Outputs:
     """Run a sequence; the outputs are connected to the gradients of `trained`."""
     check(trained, fixed)
-    wanted = torch.is_grad_enabled() and any(
-        each is not None and each.requires_grad for each in trained
-    )
-    if wanted:
+    if wants_gradient(trained):
         return Outputs._make(_Sequence.apply(fixed, *trained))
     with torch.no_grad():
         return _forward(_sizes(trained, fixed, keep=False), trained, fixed, None)[0]

@@ -1,9 +1,12 @@
 """Which backend runs a sequence, and running it.
 
-`reference` is the readable loop of the model itself, `native` is compiled code for the CPU.
-`auto` takes the fastest that can; a backend that was asked for by name and cannot is an error.
+`reference` is the readable loop of the model itself, which says what the others must compute;
+`torch` runs on any device; `native` is compiled code for the CPU. `auto` takes the fastest that
+can; a backend that was asked for by name and cannot is an error.
 """
 
+import logging
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,15 +15,15 @@ from torch import Tensor
 from tardis_core.errors import UserError
 from tardis_core.estimators.gumbel import Gumbel
 from tardis_core.estimators.reinforce import Reinforce
-from tardis_core.kernels import inputs, library, native
+from tardis_core.kernels import inputs, library, native, torch_sequence
 from tardis_core.models.base import Hidden, SequenceModel, State
 
 if TYPE_CHECKING:
     from tardis_core.models.lstm import Lstm
     from tardis_core.models.tardis import Tardis
 
-_AUTO = ("native",)  # the fastest first
-_RUN = {"native": native.run}
+_RUN = {"native": native.run, "torch": torch_sequence.run}  # the fastest first
+_log = logging.getLogger("tardis_core")
 
 
 def resolve(model: SequenceModel, x: Tensor) -> str:
@@ -29,7 +32,10 @@ def resolve(model: SequenceModel, x: Tensor) -> str:
     if asked == "reference":
         return asked
     if asked == "auto":
-        return next((name for name in _AUTO if _obstacle(name, model, x) is None), "reference")
+        found = next((name for name in _RUN if _obstacle(name, model, x) is None), "reference")
+        if found == "torch" and x.device.type == "cpu":
+            _say_why_not_native()
+        return found
     obstacle = _obstacle(asked, model, x)
     if obstacle is not None:
         raise UserError(
@@ -37,6 +43,14 @@ def resolve(model: SequenceModel, x: Tensor) -> str:
             "choose model.backend=auto, which takes the fastest that can"
         )
     return asked
+
+
+@cache  # once
+def _say_why_not_native() -> None:
+    _log.warning(
+        "The torch backend is used: the native one, several times faster on the CPU, was not built "
+        "when the package was installed. With a C compiler, install the package again."
+    )
 
 
 def _obstacle(backend: str, model: SequenceModel, x: Tensor) -> str | None:
@@ -49,13 +63,14 @@ def _obstacle(backend: str, model: SequenceModel, x: Tensor) -> str | None:
         return f"it has no kernel for the model {type(model).__name__}"
     if isinstance(model, Tardis) and type(model.estimator) not in (Gumbel, Reinforce):
         return f"it has no kernel for the estimator {type(model.estimator).__name__}"
-    if torch.is_autocast_enabled(x.device.type):
+    kind = x.device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return "it does not compute in mixed precision"
     if x.dtype not in (torch.float32, torch.float64) or model.controller.b.dtype != x.dtype:
         return "it computes in float32 or float64 alone"
     if backend == "native":
-        if x.device.type != "cpu":
-            return f"it is for the CPU, not for {x.device.type}"
+        if kind != "cpu":
+            return f"it is for the CPU, not for {kind}"
         if library.load() is None:
             return "its library was not built when the package was installed (is there a compiler?)"
     return None

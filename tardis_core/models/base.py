@@ -46,7 +46,8 @@ class ModelConfig:
     recurrent_dropout: float = 0.0
     dropout: float = 0.0  # on the input vectors and on the hidden layer of the output head
     forget_bias: float = 1.0
-    backend: Literal["auto", "reference", "native"] = "auto"  # of tardis_core.kernels; all agree
+    # Of tardis_core.kernels; all compute the same. auto takes the fastest that can.
+    backend: Literal["auto", "reference", "torch", "native"] = "auto"
 
     def __post_init__(self) -> None:
         require(self.hidden >= 1, f"model.hidden must be at least 1, not {self.hidden}")

@@ -8,11 +8,11 @@ from tardis_core.build import load_data
 from tardis_core.config import make_config
 from tardis_core.errors import UserError
 from tardis_core.estimators.gumbel import Gumbel
-from tardis_core.kernels import library, resolve
+from tardis_core.kernels import library, resolve, select
 from tardis_core.models.tardis import Tardis
 from tardis_core.training.loop import Trainer
 
-BACKENDS = ("native",)
+BACKENDS = ("native", "torch")
 KINDS = ("lstm", "gumbel", "reinforce")
 backends = pytest.mark.parametrize("backend", BACKENDS)
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -155,9 +155,31 @@ def test_the_backend_is_recorded():
     assert Trainer(config, load_data(config)).model_state()["backend"] == "native"
 
 
-def test_without_the_library_auto_goes_on_and_native_says_why(monkeypatch):
+def test_without_the_library_auto_goes_on_and_native_says_why(monkeypatch, caplog):
     monkeypatch.setattr(library, "load", lambda: None)
+    select._say_why_not_native.cache_clear()
     model = make_model("gumbel")
-    assert resolve(model, X) == "reference"
+    assert [resolve(model, X) for _ in range(3)] == ["torch"] * 3
+    assert len(caplog.messages) == 1
+    assert "torch backend" in caplog.messages[0]
     with pytest.raises(UserError, match="not built when the package was installed"):
         resolve(set_backend(model, "native"), X)
+
+
+def test_only_the_cpu_has_a_native_backend():
+    assert resolve(make_model("gumbel").to("meta"), X.to("meta")) == "torch"
+
+
+@pytest.mark.parametrize("norm", [False, True], ids=["plain", "norm"])
+@kinds
+def test_torch_needs_no_number_on_the_host(kind, norm):
+    """On the meta device there are no numbers: whoever asked for one would fail."""
+    model = set_backend(make_model(kind, layer_norm=norm, recurrent_dropout=0.1), "torch")
+    x = torch.randn(7, 2, 3, dtype=torch.float64)
+    noise = model.draw_noise(x, torch.Generator().manual_seed(0))
+    model, mask = model.to("meta"), torch.ones(7, 2, dtype=torch.bool, device="meta")
+    there = type(noise)(*(None if each is None else each.to("meta") for each in noise))
+    hidden, state = model(x.to("meta"), None, mask, there)
+    hidden, _ = model(x.to("meta"), state, mask, there)
+    hidden.h_TBH.sum().backward()
+    assert model.controller.W_h.weight.grad.is_meta

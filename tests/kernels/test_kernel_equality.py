@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tardis_core.kernels import library
 
 TOLERANCE = 1e-10
-BACKENDS = ("native",)
+BACKENDS = ("native", "torch")
 KINDS = ("lstm", "gumbel", "reinforce")
 SMALL = dict(D=3, H=5, K=4, A=2, C=3, P=3)
 ODD = dict(D=4, H=37, K=7, A=3, C=11, P=19, scale=0.3)  # no whole number of vectors anywhere
