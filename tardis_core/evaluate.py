@@ -4,14 +4,12 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from tardis_core.build import build_network, build_task, load_data
+from tardis_core.build import build_task, load_data
 from tardis_core.cli import Parser, command
 from tardis_core.errors import UserError
-from tardis_core.models.network import Network
 from tardis_core.training.loop import pick_device
-from tardis_core.training.runs import check_data, load_checkpoint
+from tardis_core.training.runs import check_data, load_checkpoint, load_network
 
 SPLITS = ("valid", "test")
 
@@ -40,8 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     task = build_task(config, data)
     provenance = task.provenance(config.task_settings, data)
     check_data(path, values.get("provenance", {}), provenance)
-    network = build_network(config, task.signature)
-    _load_weights(network, values, path)
+    network = load_network(values, config, path)
     measured = task.evaluate(network.to(pick_device(options.device)), options.split)
     if options.json:
         print(json.dumps({"split": options.split, "update": values["update"], **measured}))
@@ -53,16 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, value in measured.items():
         print(f"  {name:<14}{value:>10.4f}  {task.metric.unit if name == task.metric.name else ''}")
     return 0
-
-
-def _load_weights(network: Network, values: dict[str, Any], path: Path) -> None:
-    try:
-        network.load_state_dict(values["network"])
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise UserError(
-            f"{path} holds no weights of its own configuration "
-            f"({str(error).splitlines()[0][:120]}); give the folder of a run or its best.pt"
-        ) from error
 
 
 if __name__ == "__main__":

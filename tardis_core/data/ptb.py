@@ -4,7 +4,7 @@ A line is stripped, each of its characters is a symbol, and one end-of-line symb
 5,017,482 / 393,042 / 442,423 symbols of 50 kinds. (The literature writes the space as "_".)
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -47,7 +47,7 @@ class TextCorpus:
 
     def encode(self, text: str) -> np.ndarray:
         """The ids of a text's characters."""
-        return _encode(text, self.symbols, "the text")
+        return encode(text, self.symbols, "the text")
 
     def decode(self, ids: np.ndarray) -> str:
         """The text that these ids stand for."""
@@ -77,7 +77,7 @@ def _standin() -> TextCorpus:
 def _corpus(name: str, real: bool, origin: str, lines: Mapping[str, list[str]]) -> TextCorpus:
     texts = {split: "".join(f"{line.strip()}\n" for line in lines[split]) for split in lines}
     symbols = tuple(sorted(set(texts["train"])))
-    ids = {split: _encode(text, symbols, f"the {split} text") for split, text in texts.items()}
+    ids = {split: encode(text, symbols, f"the {split} text") for split, text in texts.items()}
     digest = sha256("".join(symbols).encode())
     for split in ("train", "valid", "test"):
         digest.update(f"\0{split}\0".encode() + ids[split].tobytes())
@@ -85,7 +85,8 @@ def _corpus(name: str, real: bool, origin: str, lines: Mapping[str, list[str]]) 
     return TextCorpus(provenance, symbols, ids["train"], ids["valid"], ids["test"])
 
 
-def _encode(text: str, symbols: tuple[str, ...], what: str) -> np.ndarray:
+def encode(text: str, symbols: Sequence[str], what: str) -> np.ndarray:
+    """The ids of a text's characters; `what` names the text in an error."""
     assert len(symbols) <= 256, "ids are bytes"
     known = _code_points("".join(symbols))
     points = _code_points(text)

@@ -58,6 +58,16 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @classmethod
+    def unlabelled(cls, premises: list[list[int]], hypotheses: list[list[int]]) -> "Pairs":
+        """Pairs that wait for an answer."""
+        words = [
+            np.array([word for sentence in side for word in sentence], np.int32)
+            for side in (premises, hypotheses)
+        ]
+        ends = [np.cumsum([0, *map(len, side)], dtype=np.int64) for side in (premises, hypotheses)]
+        return cls(words[0], ends[0], words[1], ends[1], np.zeros(len(premises), np.uint8))
+
     def pair(self, i: int) -> tuple[np.ndarray, np.ndarray, int]:
         """The word ids of premise and hypothesis, and the label, of pair i."""
         premise = self.premise[self.premise_ends[i] : self.premise_ends[i + 1]]

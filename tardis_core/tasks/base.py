@@ -107,6 +107,11 @@ class Task(ABC):
         """The data of the task, as NumPy arrays; None where batches are made on the fly."""
         return None
 
+    @property
+    def vocabulary(self) -> list[str]:
+        """What the input symbols stand for; empty where inputs are vectors."""
+        return []
+
     @classmethod
     @abstractmethod
     def provenance(cls, config: Any, data: Any) -> Provenance:

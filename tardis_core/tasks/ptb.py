@@ -116,6 +116,10 @@ class Ptb(Task):
     def load(cls, config: PtbConfig, directory: str | None, source: str) -> ptb.TextCorpus:
         return ptb.load(directory, source)
 
+    @property
+    def vocabulary(self) -> list[str]:
+        return list(self.data.symbols)
+
     @classmethod
     def provenance(cls, config: PtbConfig, data: ptb.TextCorpus) -> Provenance:
         return data.provenance

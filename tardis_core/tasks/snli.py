@@ -107,6 +107,10 @@ class Snli(Task):
     def load(cls, config: SnliConfig, directory: str | None, source: str) -> snli.PairCorpus:
         return snli.load(directory, source)
 
+    @property
+    def vocabulary(self) -> list[str]:
+        return list(self.data.words)
+
     @classmethod
     def provenance(cls, config: SnliConfig, data: snli.PairCorpus) -> Provenance:
         return data.provenance

@@ -10,7 +10,7 @@ import torch
 from tardis_core.data.disk import replacing
 from tardis_core.errors import UserError
 
-FORMAT = 1
+FORMAT = 2
 
 
 def save(path: Path, values: dict[str, Any]) -> None:

@@ -176,9 +176,11 @@ class Trainer:
         return self.task.evaluate(self.network, split)
 
     def model_state(self) -> dict[str, Any]:
-        """What is needed to use the model: configuration, data and weights."""
+        """What is needed to use the model without its data, and what the data was."""
         return {
             "config": self.config.to_dict(),
+            "signature": asdict(self.task.signature),
+            "vocabulary": self.task.vocabulary,
             "provenance": asdict(self.provenance),
             "backend": self.backend,
             "update": self.update,

@@ -15,10 +15,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tardis_core.build import build_network
 from tardis_core.config import Config, config_from_dict
 from tardis_core.data.dataset import Provenance
 from tardis_core.data.files import write_atomically
 from tardis_core.errors import UserError
+from tardis_core.models.network import Network
+from tardis_core.tasks.base import Signature
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Row, Trainer
 
@@ -92,6 +95,19 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Any], Config]:
         raise UserError(
             f"the checkpoint {path} does not fit this version of the program: {error}"
         ) from error
+
+
+def load_network(values: dict[str, Any], config: Config, path: Path) -> Network:
+    """The network of a checkpoint with its trained weights."""
+    try:
+        network = build_network(config, Signature(**values["signature"]))
+        network.load_state_dict(values["network"])
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise UserError(
+            f"{path} holds no weights of its own configuration "
+            f"({str(error).splitlines()[0][:120]}); give the folder of a run or its best.pt"
+        ) from error
+    return network
 
 
 def check_data(run: Path, recorded: dict[str, Any], found: Provenance) -> None:

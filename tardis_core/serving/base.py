@@ -1,0 +1,44 @@
+"""What every predictor is: a trained network behind the inputs and outputs that people have."""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from tardis_core.config import Config
+from tardis_core.models.network import Network
+from tardis_core.registry import Registry
+from tardis_core.training.runs import load_checkpoint, load_network
+
+
+class Predictor(ABC):
+    """The interface; `load_predictor` makes one from a checkpoint."""
+
+    parameters: ClassVar[dict[str, Any]] = {}  # keyword arguments of `predict` with their defaults
+
+    def __init__(self, config: Config, network: Network, vocabulary: list[str]) -> None:
+        self.config, self.network, self.vocabulary = config, network, vocabulary
+
+    @abstractmethod
+    def example(self) -> Any:
+        """An input that `predict` takes: a table, or an array with the sequences along axis 0."""
+
+    @abstractmethod
+    def predict(self, inputs: Any, **parameters: Any) -> Any:
+        """What the model says of the inputs, a row each."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return next(self.network.parameters()).device
+
+
+PREDICTORS: Registry[type[Predictor]] = Registry("predictor", "tardis_core.serving")
+
+
+def load_predictor(path: Path) -> Predictor:
+    """The predictor of a checkpoint file, on the CPU."""
+    values, config = load_checkpoint(path)
+    network = load_network(values, config, path)
+    return PREDICTORS.get(config.task)(config, network, values["vocabulary"])

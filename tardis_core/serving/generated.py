@@ -1,0 +1,35 @@
+"""Copy and recall: vectors in, the probability of each bit out."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from tardis_core.errors import require
+from tardis_core.serving.base import PREDICTORS, Predictor
+from tardis_core.tasks.base import TASKS
+
+
+class BitsPredictor(Predictor):
+    """Sequences of input vectors (sequence, step, channel) -> bits (sequence, step, bit)."""
+
+    def example(self) -> np.ndarray:
+        task: Any = TASKS.get(self.config.task)(self.config.task_settings, None, 1, seed=0)
+        batch = task.make(self.config.task_settings.shortest, 2, np.random.default_rng(0))
+        return batch.inputs.numpy().transpose(1, 0, 2)
+
+    @torch.no_grad()
+    def predict(self, inputs: Any, **parameters: Any) -> np.ndarray:
+        inputs_BTD = np.asarray(inputs, np.float32)
+        width = self.network.encoder.inputs
+        require(
+            inputs_BTD.ndim == 3 and inputs_BTD.shape[-1] == width,
+            f"inputs must have the shape (sequences, steps, {width}), not {inputs_BTD.shape}",
+        )
+        inputs_TBD = torch.from_numpy(inputs_BTD.transpose(1, 0, 2).copy()).to(self.device)
+        prediction, _ = self.network(inputs_TBD)
+        return prediction.logits_TBO.sigmoid().transpose(0, 1).cpu().numpy()
+
+
+PREDICTORS.register("copy")(BitsPredictor)
+PREDICTORS.register("recall")(BitsPredictor)
