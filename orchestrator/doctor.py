@@ -9,11 +9,18 @@ from pathlib import Path
 from optuna.trial import TrialState
 from ray.tune import ExperimentAnalysis
 
-from orchestrator.events import EventLog, Metrics, SweepEnded, TrialEnded, TrialStarted
+from orchestrator.events import (
+    EventLog,
+    Metrics,
+    SweepEnded,
+    TrialEnded,
+    TrialStarted,
+    open_log,
+)
 from orchestrator.mlflow_store import SWEEP, TRIAL, open_store
 from orchestrator.noise import quiet
 from orchestrator.plan import SweepPlan, load_plan
-from orchestrator.recorder import STATUS, event_log
+from orchestrator.recorder import STATUS
 from orchestrator.search import open_study
 from orchestrator.tracking import Tracker
 from tardis_core.cli import Parser, command
@@ -48,6 +55,8 @@ def account_of_log(log: EventLog) -> Account:
 
 def account_of_study(plan: SweepPlan) -> Account:
     """What Optuna was told; trials that wait for their turn are left out."""
+    if plan.candidates:
+        return account_of_log(open_log(plan.folder))  # nobody asks Optuna in a comparison
     trials = open_study(plan.folder, plan.name).get_trials(deepcopy=False)
     begun = [trial for trial in trials if trial.state is not TrialState.WAITING]
     return Account({trial.number: STATUS.get(trial.state, "RUNNING") for trial in begun})
@@ -141,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     plan = load_plan(options.name)
     quiet(plan.folder / "ray.log")
-    log = event_log(plan.folder.absolute())
+    log = open_log(plan.folder)
     found = examine(plan, log)
     if found and options.fix:
         print("\n".join(["mending:", *(f"  {each}" for each in found)]))

@@ -84,6 +84,18 @@ class Artifact(Event):
 
 
 @dataclass(frozen=True)
+class Model(Event):
+    """A saved MLflow model of a trial; it is registered if it beats the champion of its name."""
+
+    number: int
+    path: str  # the folder; it must stay where it is until it is sent
+    name: str
+    value: float
+    better: str  # lower | higher
+    tags: Mapping[str, str] = field(default_factory=dict)  # what it was measured on: see `champion`
+
+
+@dataclass(frozen=True)
 class SweepTags(Event):
     """Tags of the sweep that were not known when it began."""
 
@@ -106,7 +118,7 @@ def encode(event: Event) -> bytes:
     match event:
         case Metrics(values=values):
             fields["values"] = {name: _json_number(float(value)) for name, value in values.items()}
-        case Artifact(path=path):
+        case Artifact(path=path) | Model(path=path):
             fields["path"] = os.path.abspath(path)
     for name in {"tags", "params"} & fields.keys():
         fields[name] = {key: str(value) for key, value in fields[name].items()}

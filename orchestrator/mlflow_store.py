@@ -21,7 +21,8 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME
 from requests import HTTPError
 
-from orchestrator.events import Artifact, lock_file
+from orchestrator import champion
+from orchestrator.events import Artifact, Model, lock_file
 from tardis_core.errors import UserError, require
 
 T = TypeVar("T")
@@ -33,6 +34,7 @@ ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",  # seconds
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # a line a trial
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
 CONNECT_SECONDS = 5
 LOCAL_DISKS = {"btrfs", "ext3", "ext4", "overlay", "tmpfs", "xfs", "zfs"}
@@ -190,6 +192,7 @@ class Update:
     tags: dict[str, str] = field(default_factory=dict)
     metrics: list[Metric] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
+    models: list[Model] = field(default_factory=list)
     goes_on: bool = False  # even if it had ended
     status: str | None = None
     ended_at: int | None = None
@@ -251,6 +254,9 @@ class SweepRuns:
         self._log(known, update)
         for artifact in update.artifacts:
             self._upload(known.id, artifact)
+        for model in update.models:
+            self._upload(known.id, Artifact(model.number, model.path, champion.FOLDER))
+            champion.offer(self._client, known.id, model)
         if update.ended_at is not None:
             self._client.set_terminated(known.id, update.status, update.ended_at)
         known.status = update.status or known.status

@@ -46,6 +46,13 @@ def parser() -> Parser:
     )
     made.add_argument("--space", metavar="FILE", help="your own search space")
     made.add_argument("--seed", type=int, default=0, help="of the search and of every trial")
+    made.add_argument(
+        "--seeds",
+        type=int,
+        default=0,
+        metavar="N",
+        help="train the best few again with N other seeds at the end",
+    )
     made.add_argument("--cpus-per-trial", type=float, default=1.0)
     made.add_argument("--gpus-per-trial", type=float, default=0.0, help="0.25 packs four on a GPU")
     made.add_argument("--concurrency", type=int, default=0, help="at most so many trials at once")
@@ -96,6 +103,7 @@ def _new_plan(options: argparse.Namespace) -> SweepPlan:
         fixed=fixed,
         space=options.space,
         seed=options.seed,
+        replicates=_replicates(options.seeds, name),
         reports=-(-config.training.updates // config.training.evaluate_every),
         cpus_per_trial=options.cpus_per_trial,
         gpus_per_trial=options.gpus_per_trial,
@@ -108,6 +116,14 @@ def _new_plan(options: argparse.Namespace) -> SweepPlan:
     )
     space_of(made)  # a wrong name or value in --set is said now, not by every trial
     return made
+
+
+def _replicates(seeds: int, name: str) -> int:
+    if seeds < 0:
+        raise UserError(f"--seeds is a whole number from 0, not {seeds}")
+    if seeds:
+        check_name(f"{name}-seeds")  # which the comparison will be called
+    return seeds
 
 
 def _scale(options: argparse.Namespace) -> str:

@@ -1,4 +1,7 @@
-"""What a sweep is: everything that was asked for, kept beside it so that it can be resumed."""
+"""What a sweep is: everything that was asked for, kept beside it so that it can be resumed.
+
+A sweep searches, or, where it is given candidates, compares them: each is trained with each seed.
+"""
 
 import json
 import re
@@ -13,6 +16,19 @@ from tardis_core.errors import UserError
 NAME_RULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 HOME = Path("sweeps")  # all sweeps of a working folder
 PLAN_FILE = "sweep.json"
+
+
+def new_id() -> str:
+    """An id that no other sweep has."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of the configurations that a comparison compares."""
+
+    label: str
+    settings: dict[str, Any]  # as a search space returns them: model, estimator, section.key
 
 
 @dataclass(frozen=True)
@@ -30,6 +46,10 @@ class SweepPlan:
     fixed: dict[str, str] = field(default_factory=dict)  # --set: what is not searched
     space: str | None = None  # a user's file instead of search_spaces
     seed: int = 0
+    replicates: int = 0  # seeds with which the best few are trained again after the search
+    candidates: tuple[Candidate, ...] = ()  # of a comparison; empty: the sweep searches
+    seeds: tuple[int, ...] = ()  # of a comparison
+    replicates_of: str = ""  # the search whose best trials the candidates are
     reports: int = 1  # validations of a full trial
     cpus_per_trial: float = 1.0
     gpus_per_trial: float = 0.0
@@ -40,7 +60,7 @@ class SweepPlan:
     data_dir: str | None = None
     data: str = "auto"
     part: int = 0  # raised by every extension: Ray cannot add trials to an experiment that exists
-    sweep_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    sweep_id: str = field(default_factory=new_id)
 
     @property
     def folder(self) -> Path:
@@ -61,6 +81,19 @@ class SweepPlan:
     def experiment(self) -> str:
         """The name of Ray's experiment in its storage."""
         return f"trials-{self.part}" if self.part else "trials"
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """The trials of a comparison, every candidate with the first seed before the next seed."""
+        settings = [
+            {**candidate.settings, "seed": seed}
+            for seed in self.seeds
+            for candidate in self.candidates
+        ]
+        return [{"number": number, "settings": each} for number, each in enumerate(settings)]
+
+    def candidate_of(self, number: int) -> Candidate:
+        """The candidate that a trial of a comparison belongs to."""
+        return self.candidates[number % len(self.candidates)]
 
     def save(self) -> None:
         """Write the plan to the folder of the sweep."""
@@ -98,10 +131,9 @@ def load_plan(name: str) -> SweepPlan:
         )
     try:
         values: dict[str, Any] = json.loads(path.read_text())
-        values["models"], values["estimators"] = (
-            tuple(values["models"]),
-            tuple(values["estimators"]),
-        )
+        values["candidates"] = [Candidate(**each) for each in values["candidates"]]
+        for name in ("models", "estimators", "candidates", "seeds"):
+            values[name] = tuple(values[name])
         return SweepPlan(**values)
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged ({error}); restore it or start a new sweep") from error

@@ -1,29 +1,19 @@
 """What must be true before the first trial starts; each failure is one sentence."""
 
-import importlib.metadata
-import platform
 import shutil
 import uuid
-from pathlib import Path
 from typing import Any
 
-import pyarrow.fs
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from orchestrator.machine import versions
 from orchestrator.plan import SweepPlan
-from tardis_core import __version__
+from orchestrator.storage import filesystem_of
 from tardis_core.errors import UserError
 
-PACKAGES = ("torch", "ray", "numpy")  # a trial must run the same on every node
 MEMORY_PER_TRIAL = 0.7e9  # bytes: a worker with torch loaded
 FREE_DISK = 0.5e9
-
-
-def versions() -> dict[str, str]:
-    """The versions that a result depends on."""
-    found = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"python": platform.python_version(), "tardis_core": __version__, **found}
 
 
 def check(plan: SweepPlan, at_once: int) -> None:
@@ -45,7 +35,7 @@ def _have() -> str:
 
 def _check_storage(plan: SweepPlan) -> None:
     try:
-        filesystem, path = _filesystem(plan.ray_storage)
+        filesystem, path = filesystem_of(plan.ray_storage)
         filesystem.create_dir(path, recursive=True)
     except (OSError, ValueError) as error:
         raise UserError(
@@ -57,7 +47,7 @@ def _check_storage(plan: SweepPlan) -> None:
 
 def _check_nodes(plan: SweepPlan) -> None:
     """Every node must see the storage of the driver and have its versions."""
-    filesystem, path = _filesystem(plan.ray_storage)
+    filesystem, path = filesystem_of(plan.ray_storage)
     probe = f"{path}/.probe-{uuid.uuid4().hex}"
     with filesystem.open_output_stream(probe) as stream:
         stream.write(b"shared")
@@ -92,7 +82,7 @@ def _probe_on(node: str, storage: str, probe: str) -> Any:
 
 @ray.remote
 def _probe(storage: str, probe: str) -> tuple[bool, dict[str, str]]:
-    filesystem, _ = _filesystem(storage)
+    filesystem, _ = filesystem_of(storage)
     return filesystem.get_file_info(probe).is_file, versions()
 
 
@@ -103,9 +93,3 @@ def _check_memory(at_once: int) -> None:
             f"{at_once} trials at once need about {MEMORY_PER_TRIAL * at_once / 1e9:.1f} GB of "
             f"memory, and {free / 1e9:.1f} GB are free; lower --concurrency"
         )
-
-
-def _filesystem(storage: str) -> tuple[pyarrow.fs.FileSystem, str]:
-    if "://" in storage:
-        return pyarrow.fs.FileSystem.from_uri(storage)
-    return pyarrow.fs.LocalFileSystem(), str(Path(storage).absolute())

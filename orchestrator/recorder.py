@@ -1,15 +1,15 @@
 """The bridge from Ray to the event log: what a trial does becomes an event, once."""
 
-import functools
 from pathlib import Path
 from typing import Any
 
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 from optuna.trial import TrialState
 from ray import tune
 from ray.tune.experiment import Trial
 
 from orchestrator.asha import Asha
-from orchestrator.events import EventLog, Metrics, Status, TrialEnded, TrialStarted
+from orchestrator.events import EventLog, Metrics, Status, TrialEnded, TrialStarted, open_log
 from orchestrator.plan import SweepPlan
 from orchestrator.search import FAILED, OBJECTIVE, open_study, outcome
 from orchestrator.trial import trial_config
@@ -21,27 +21,23 @@ STATUS: dict[TrialState, Status] = {
 }
 
 
-@functools.cache
-def event_log(folder: Path) -> EventLog:
-    """The event log of a sweep, opened once in a process."""
-    return EventLog(folder)
-
-
 class Recorder(tune.Callback):
     """Appends to the event log; and carries the scheduler's state, which Ray does not save."""
 
-    def __init__(self, plan: SweepPlan, folder: Path, scheduler: Asha) -> None:
+    def __init__(self, plan: SweepPlan, folder: Path, scheduler: Asha | None) -> None:
         self.plan, self.folder, self.scheduler = plan, folder, scheduler
 
     @property
     def log(self) -> EventLog:
         """Not an attribute: Ray pickles its callbacks, and a log belongs to one process."""
-        return event_log(self.folder)
+        return open_log(self.folder)
 
     def get_state(self) -> dict[str, Any]:
-        return {"scheduler": self.scheduler.state()}
+        return {"scheduler": self.scheduler.state() if self.scheduler else None}
 
     def set_state(self, state: dict[str, Any]) -> None:
+        if self.scheduler is None:
+            return
         study = open_study(self.folder, self.plan.name)
         told = frozenset(
             t.number for t in study.get_trials(deepcopy=False) if t.state.is_finished()
@@ -60,9 +56,11 @@ class Recorder(tune.Callback):
             "seed": config.seed,
             **config.settings(),
         }
-        self.log.append(
-            TrialStarted(number_of(trial), {key: str(value) for key, value in params.items()}, {})
-        )
+        tags = {}
+        if plan.candidates:
+            tags["candidate"] = plan.candidate_of(number_of(trial)).label
+            tags[MLFLOW_RUN_NAME] = f"{tags['candidate']}, seed {config.seed}"
+        self.log.append(TrialStarted(number_of(trial), params, tags))
 
     def on_trial_result(
         self,
@@ -88,7 +86,7 @@ class Recorder(tune.Callback):
 
     def _ended(self, trial: Trial, state: TrialState) -> None:
         result = trial.last_result or {}
-        tags = {}
+        tags = {name: result[name] for name in ("device", "backend") if name in result}
         if state is TrialState.PRUNED:
             tags["pruned"] = "true"
         if state is TrialState.FAIL:

@@ -1,64 +1,127 @@
-"""What a sweep leaves behind when it ends: tables, pictures and the best weights, in its folder."""
+"""What a sweep leaves behind when it ends: tables, pictures and the best models, in its folder."""
 
 import json
 import logging
-import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import matplotlib
+import pandas as pd
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-import optuna
-from optuna.trial import TrialState
-from optuna.visualization import matplotlib as pictures
-
-from orchestrator import leaderboard
-from orchestrator.events import Artifact
+from orchestrator import comparison, leaderboard, pictures, results, saved_model
+from orchestrator.champion import MEASURED_ON, registered_name
+from orchestrator.events import Artifact, Event, Model
 from orchestrator.plan import SweepPlan
 from orchestrator.search import STUDY_FILE, open_study
+from orchestrator.storage import fetch_best
+from tardis_core.config import Config, make_config
+from tardis_core.data.dataset import Provenance
 
 BEST_KEPT = 3  # trials whose weights are kept with the sweep
 _log = logging.getLogger(__name__)
 
 
-def write(plan: SweepPlan) -> list[Artifact]:
-    """Write the report into the folder of the sweep; returns what belongs to the parent run."""
+def write(plan: SweepPlan, about: Provenance, finished: bool) -> list[Event]:
+    """Write the report into the folder of the sweep; returns what is to be recorded of it."""
     folder = plan.folder / "report"
     folder.mkdir(exist_ok=True)
-    study = open_study(plan.folder, plan.name)
+    _write_tables(plan, folder)
+    if not plan.candidates:
+        pictures.draw_search(open_study(plan.folder, plan.name), plan.metric, folder)
+    paths = sorted(folder.iterdir())
+    if not plan.candidates:
+        paths.append(plan.folder / STUDY_FILE)
+    events: list[Event] = [Artifact(None, str(path), "report") for path in paths]
+    try:
+        events += _best_trials(plan)
+        if finished:
+            events += _model(plan, about)
+    except OSError as error:  # the storage is away: the measurements are safe all the same
+        _log.warning("the weights of the best trials could not be fetched: %s", error)
+    return events
+
+
+def _write_tables(plan: SweepPlan, folder: Path) -> None:
     leaderboard.table(plan).to_csv(folder / "leaderboard.csv", index=False)
-    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    if complete:
-        best = {"number": study.best_trial.number, plan.metric: study.best_value}
-        text = json.dumps({**best, "settings": study.best_params}, indent=2)
+    if plan.candidates:
+        comparison.by_seed(plan).to_csv(folder / "by_seed.csv")
+        comparison.summary(plan).to_csv(folder / "comparison.csv", index=False)
+    number = best_trial(plan)
+    if number is not None:
+        config, value = _config_and_value(plan, number)
+        about = {"number": number, plan.metric: value, "command": command(config)}
+        text = json.dumps({**about, "config": config.to_dict()}, indent=2)
         (folder / "best_config.json").write_text(text + "\n")
-    if len(complete) > 1:
-        _draw_all(study, folder, plan)
-    files = sorted(folder.iterdir())
-    return [Artifact(None, str(path), "report") for path in [*files, plan.folder / STUDY_FILE]]
 
 
-def _draw_all(study: optuna.Study, folder: Path, plan: SweepPlan) -> None:
-    drawings: dict[str, Callable[..., Any]] = {
-        "history": pictures.plot_optimization_history,
-        "parallel_coordinate": pictures.plot_parallel_coordinate,
-        "importance": pictures.plot_param_importances,
+def best_trial(plan: SweepPlan) -> int | None:
+    """The trial that stands for the sweep; of a comparison one of the best candidate."""
+    if plan.candidates:
+        return comparison.winner(plan)
+    return next(iter(leaderboard.best(plan, 1)), None)
+
+
+def _config_and_value(plan: SweepPlan, number: int) -> tuple[Config, float]:
+    record = results.read(plan)[number]
+    row = record.best_row(plan.metric, plan.better)
+    assert row is not None, "the best trial has been validated"
+    return record.config(plan.task), row[f"valid_{plan.metric}"]
+
+
+def command_of(plan: SweepPlan, number: int) -> str:
+    """The command that trains a trial again, with what it reached."""
+    config, value = _config_and_value(plan, number)
+    return f"{command(config)}\n          valid {plan.metric} {value:.4g}"
+
+
+def command(config: Config) -> str:
+    """The command that trains a configuration again: what differs from its defaults is named."""
+    names = {"model": config.model, "estimator": config.estimator}
+    plain = make_config(config.task, config.model, config.estimator, config.scale).settings()
+    changed = {key: value for key, value in config.settings().items() if value != plain[key]}
+    words = [f"--{name} {value}" for name, value in names.items() if value != "none"]
+    words += [f"--scale {config.scale}", f"--seed {config.seed}"]
+    words += [f"--set {key}={value}" for key, value in changed.items()]
+    return " ".join([f"python -m tardis_core.train {config.task}", *words])
+
+
+def _best_trials(plan: SweepPlan) -> Iterator[Event]:
+    for number in leaderboard.best(plan, BEST_KEPT):
+        weights = fetch_best(plan, number)
+        if weights is not None:
+            yield Artifact(number, str(weights), "checkpoint")
+
+
+def _model(plan: SweepPlan, about: Provenance) -> Iterator[Event]:
+    """The best model, offered as champion; by the seeds, where there will be or are some."""
+    number = best_trial(plan)
+    if number is None or plan.replicates or (plan.candidates and not plan.replicates_of):
+        return
+    weights = fetch_best(plan, number)
+    if weights is None:
+        return
+    folder = weights.parent / "model"
+    saved_model.save(weights, folder)
+    config, value = _config_and_value(plan, number)
+    task = {key: told for key, told in config.settings().items() if key.startswith("task.")}
+    measured_on = [
+        f"{about.name} {about.sha256[:12]}".strip(),
+        *(f"{k}={v}" for k, v in task.items()),
+    ]
+    tags = {
+        "data.real": str(about.real),
+        MEASURED_ON: ", ".join([data, *(f"{key}={told}" for key, told in task.items())]),
+        "metric": f"valid_{plan.metric}",
+        "scale": plan.scale,
+        "sweep": plan.name,
+        "trial": str(number),
+        "command": command(config),
     }
-    for name, draw in drawings.items():
-        try:
-            with warnings.catch_warnings(action="ignore"):  # its interface is called experimental
-                _save(draw(study, target_name=plan.metric), folder / f"{name}.png")
-        except (ValueError, RuntimeError) as error:
-            # Importance needs parameters that vary in every trial: a small sweep may have none.
-            _log.info("no picture of %s: %s", name, error)
+    yield Model(number, str(folder), registered_name(plan.task), value, plan.better, tags)
 
 
-def _save(axes: Any, path: Path) -> None:
-    figure = axes.figure if hasattr(axes, "figure") else axes[0].figure
-    figure.set_size_inches(11, 6)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+def seeds_text(plan: SweepPlan) -> str:
+    """The candidates of a comparison for a terminal."""
+    frame = comparison.summary(plan)
+    shown = frame.rename(columns={"mean": f"mean {plan.metric}", "low": "95 % from", "high": "to"})
+    with pd.option_context("display.width", 120):
+        return shown.to_string(index=False, na_rep="-", float_format=lambda value: f"{value:.4g}")

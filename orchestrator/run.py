@@ -10,6 +10,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 
 import search_spaces
+from orchestrator import results
 from orchestrator.asha import Asha
 from orchestrator.noise import quiet
 from orchestrator.plan import SweepPlan
@@ -41,6 +42,8 @@ def start_ray(address: str | None, log_file: Path) -> dict[str, float]:
     for name, value in RAY_SETTINGS.items():
         os.environ.setdefault(name, value)
     quiet(log_file)
+    if ray.is_initialized():
+        return ray.cluster_resources()
     try:
         ray.init(
             address=address,
@@ -99,24 +102,15 @@ def _trainable(plan: SweepPlan, data: Any) -> Any:
 def _new_tuner(
     plan: SweepPlan, trainable: Any, at_once: int, callbacks: list[tune.Callback]
 ) -> tune.Tuner:
-    scheduler = Asha(plan.mode, plan.reports)
-    space = space_of(plan)
-    search = Search(
-        space,
-        search_spaces.sampler,
-        plan.seed,
-        plan.mode,
-        plan.name,
-        plan.folder.absolute(),
-        space.first_guesses(),
-    )
+    scheduler = None if plan.candidates else Asha(plan.mode, plan.reports)
     recorder = Recorder(plan, plan.folder.absolute(), scheduler)
     return tune.Tuner(
         trainable,
+        param_space=_listed(plan) if plan.candidates else None,
         tune_config=tune.TuneConfig(
-            search_alg=search,
+            search_alg=None if plan.candidates else _search(plan),
+            num_samples=1 if plan.candidates else plan.trials - ended(plan),
             scheduler=scheduler,
-            num_samples=plan.trials - ended(plan),
             max_concurrent_trials=at_once,
             reuse_actors=True,
             time_budget_s=plan.time_budget or None,
@@ -134,13 +128,37 @@ def _new_tuner(
     )
 
 
+def _search(plan: SweepPlan) -> Search:
+    space = space_of(plan)
+    return Search(
+        space,
+        search_spaces.sampler,
+        plan.seed,
+        plan.mode,
+        plan.name,
+        plan.folder.absolute(),
+        space.first_guesses(),
+    )
+
+
+def _listed(plan: SweepPlan) -> dict[str, Any]:
+    """Every trial of a comparison once, in order, in the shape that `Search` proposes."""
+    settings = [job["settings"] for job in plan.jobs()]
+    return {
+        "number": tune.grid_search(list(range(len(settings)))),
+        "settings": tune.sample_from(lambda chosen: settings[chosen["number"]]),
+    }
+
+
 def trial_name(trial: Trial) -> str:
     """The name and folder of a trial: its number, and Ray's id, which a trial taken up changes."""
     return f"trial-{number_of(trial)}-{trial.trial_id}"
 
 
 def ended(plan: SweepPlan) -> int:
-    """How many trials of the study have ended, in whatever way."""
+    """How many trials have ended, in whatever way."""
+    if plan.candidates:
+        return sum(trial.ended for trial in results.read(plan).values())
     try:
         study = open_study(plan.folder, plan.name)
     except KeyError:

@@ -1,151 +1,78 @@
 """Search the settings of a task on all there is: `python -m orchestrator.sweep ptb`."""
 
-import platform
-import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Sequence
 
-import search_spaces
-from orchestrator import leaderboard, preflight, report
-from orchestrator.events import SweepEnded, SweepStarted
-from orchestrator.mlflow_store import prepare_store
+from orchestrator import champion, dry_run, leaderboard, replicates, report
+from orchestrator.mlflow_store import masked, open_store
 from orchestrator.options import parser, plan_from
 from orchestrator.plan import SweepPlan
-from orchestrator.recorder import event_log
-from orchestrator.run import ended, run, slots, space_of, start_ray
-from orchestrator.tracking import Tracker
-from orchestrator.view import View
-from tardis_core.build import load_data
+from orchestrator.session import Outcome, carry_out, experiment
 from tardis_core.cli import EXIT_INTERRUPTED, command
-from tardis_core.config import Config, make_config
-from tardis_core.errors import UserError
-from tardis_core.tasks.base import TASKS
-
-FLUSH_SECONDS = 60
 
 
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Plan, check, run, report."""
+    """Plan, run, train the best few again with more seeds, and say what came of it."""
     options = parser().parse_args(arguments)
     plan = plan_from(options)
     if options.dry_run:
-        print(_describe(plan))
+        print(dry_run.describe(plan, options.address))
         return 0
-    data = load_data(_base_config(plan), plan.data_dir, plan.data)
-    prepare_store(plan.tracking_uri, _experiment(plan))
-    with _new_folder(plan):
-        log = event_log(plan.folder.absolute())  # a second driver on the same sweep ends here
-        at_once = slots(plan, start_ray(options.address, plan.folder / "ray.log"))
-        preflight.check(plan, at_once)
-        plan.save()
-    print(_headline(plan, data, at_once), flush=True)
-
-    log.append(SweepStarted(plan.name, _tags(plan, data), _params(plan)))
-    tracker = Tracker(log, plan.tracking_uri, _experiment(plan), plan.sweep_id)
-    tracker.start()
-    try:
-        run(plan, data, at_once, [View(plan)])
-    except BaseException:
-        log.append(SweepEnded("FAILED"))
-        tracker.close(FLUSH_SECONDS)
-        raise
-    finished = ended(plan) >= plan.trials or bool(plan.time_budget)
-    _close(plan, tracker, finished)
-    return 0 if finished else EXIT_INTERRUPTED
+    outcome = carry_out(plan, options.address)
+    print(f"\n{leaderboard.text(plan)}")
+    last = plan
+    if outcome.finished and plan.replicates:
+        again = replicates.plan_of(plan)
+        if again is not None:
+            print(f"\nThe best {len(again.candidates)} again, with {plan.replicates} other seeds:")
+            last, outcome = again, carry_out(again, options.address)
+    if last.candidates:
+        print(f"\n{report.seeds_text(last)}")
+    print(f"\n{_closing(plan, last, outcome)}")
+    return 0 if outcome.finished else EXIT_INTERRUPTED
 
 
-@contextmanager
-def _new_folder(plan: SweepPlan) -> Iterator[None]:
-    """The folder of the sweep; a new one does not outlive a preflight that fails."""
-    new = not plan.folder.exists()
-    plan.folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except UserError:
-        if new:
-            shutil.rmtree(plan.folder)
-        raise
-
-
-def _close(plan: SweepPlan, tracker: Tracker, finished: bool) -> None:
-    """Record what is to be recorded, and say what came of it."""
-    log = event_log(plan.folder.absolute())
-    log.append(*report.write(plan), SweepEnded("FINISHED" if finished else "KILLED"))
-    waiting = tracker.close(FLUSH_SECONDS)
-    print(f"\n{leaderboard.text(plan)}\n")
-    print(f"written to {plan.folder}: report/, study.log, ray.log")
-    if waiting:
-        print(f"{waiting} events could not be sent to {plan.tracking_uri} and wait in the folder")
-    print(f"browse:  python -m orchestrator.ui {plan.name}")
-    if finished:
-        print(f"extend:  python -m orchestrator.sweep --extend {plan.name} --trials +{plan.trials}")
-    else:
-        print(f"resume:  python -m orchestrator.sweep --resume {plan.name}")
-
-
-def _base_config(plan: SweepPlan) -> Config:
-    """The task as every trial has it: what the data depends on."""
-    fixed = {key: value for key, value in plan.fixed.items() if key.startswith("task.")}
-    return make_config(plan.task, scale=plan.scale, seed=plan.seed, overrides=fixed)
-
-
-def _experiment(plan: SweepPlan) -> str:
-    return f"tardis-{plan.task}"
-
-
-def _headline(plan: SweepPlan, data: Any, at_once: int) -> str:
-    about = TASKS.get(plan.task).provenance(_base_config(plan).task_settings, data)
-    return (
-        f"sweep {plan.name}: {plan.trials} trials of {plan.task}, scale {plan.scale} "
-        f"(change with --scale), {at_once} at once, seed {plan.seed}\n"
-        f"data: {about.name}, {about.origin}\n"
-        f"tracked in {plan.tracking_uri}; stop with Ctrl-C, nothing is lost"
-    )
-
-
-def _params(plan: SweepPlan) -> dict[str, str]:
-    return {key: str(value) for key, value in asdict(plan).items() if key != "tracking_uri"}
-
-
-def _tags(plan: SweepPlan, data: Any) -> dict[str, str]:
-    about = TASKS.get(plan.task).provenance(_base_config(plan).task_settings, data)
-    return {
-        "task": plan.task,
-        "scale": plan.scale,
-        "data": about.name,
-        "data.real": str(about.real),
-        "data.sha256": about.sha256,
-        "git_commit": _git_commit(),
-        "hardware": f"{platform.processor() or platform.machine()}, {platform.system()}",
-        **{f"version.{name}": value for name, value in preflight.versions().items()},
-    }
-
-
-def _git_commit() -> str:
-    try:
-        asked = ["git", "rev-parse", "HEAD"]
-        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-
-
-def _describe(plan: SweepPlan) -> str:
-    """The plan in words and a table, for --dry-run."""
-    space = space_of(plan)
-    rows = search_spaces.describe(space.inner, plan.scale, plan.estimators, plan.models)
-    width = max(len(name) for name, _ in rows)
-    lines = [f"sweep {plan.name}: {plan.trials} trials of {plan.task}, scale {plan.scale}", ""]
-    lines += [f"  {name:<{width}}  {text}" for name, text in rows]
-    lines += ["", f"tried first: {len(space.first_guesses())} configurations of the paper"]
-    for point in space.first_guesses():
-        lines.append("  " + ", ".join(f"{key}={value}" for key, value in point.items()))
-    lines += ["", f"results go to {plan.folder} and {plan.tracking_uri}"]
+def _closing(plan: SweepPlan, last: SweepPlan, outcome: Outcome) -> str:
+    """The best configuration, the champion, and the commands for whatever comes next."""
+    lines = []
+    number = report.best_trial(last)
+    if number is not None:
+        lines.append(f"best:     {report.command_of(last, number)}")
+    if outcome.waiting:
+        where = masked(plan.tracking_uri)
+        lines.append(
+            f"waiting:  {outcome.waiting} events could not be sent to {where}; they are kept, and "
+            f"go with: python -m orchestrator.doctor {last.name} --fix"
+        )
+    elif outcome.finished:
+        lines.append(f"champion: {_champion(last)}")
+    lines.append(f"written:  {plan.folder}/report, study.log, best/")
+    lines.append(f"browse:   python -m orchestrator.ui {plan.name}")
+    if number is not None:
+        weights = last.folder / "best" / f"trial-{number}" / "best.pt"
+        lines.append(f"evaluate: python -m tardis_core.evaluate {weights}")
+    if outcome.finished and not plan.candidates:
+        lines.append(
+            f"extend:   python -m orchestrator.sweep --extend {plan.name} --trials +{plan.trials}"
+        )
+    if not outcome.finished:
+        lines.append(f"resume:   python -m orchestrator.sweep --resume {plan.name}")
     return "\n".join(lines)
+
+
+def _champion(plan: SweepPlan) -> str:
+    """Who the champion of the task is now."""
+    name = champion.registered_name(plan.task)
+    held = champion.holder(open_store(plan.tracking_uri, experiment(plan))[0], name)
+    if held is None:
+        return f"{name} has none"
+    ours = held.tags.get("sweep") == plan.name
+    return (
+        f"{name} version {held.version}, {'of this sweep' if ours else 'as before'}: "
+        f"{held.tags['metric']} {float(held.tags[champion.VALUE]):.4g} on "
+        f"{held.tags[champion.MEASURED_ON].partition(',')[0]}, scale {held.tags['scale']}"
+    )
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from orchestrator.events import (
     Event,
     EventLog,
     Metrics,
+    Model,
     SweepEnded,
     SweepStarted,
     SweepTags,
@@ -190,6 +191,8 @@ def fold(events: Iterable[Event]) -> dict[int | None, Update]:
                 update.tags |= event.tags
             case Artifact():
                 update.artifacts.append(event)
+            case Model():
+                update.models.append(event)
     return updates
 
 

@@ -79,4 +79,9 @@ def _report(trainer: Trainer, rows: list[dict[str, float]], best: dict[str, Any]
 
 def _result(trainer: Trainer, rows: list[dict[str, float]]) -> dict[str, Any]:
     best = float("nan") if trainer.best is None else trainer.best
-    return {OBJECTIVE: best, FINISHED: trainer.finished, "rows": rows}
+    made_with = {"device": _name(trainer.device), "backend": trainer.backend}
+    return {OBJECTIVE: best, FINISHED: trainer.finished, "rows": rows, **made_with}
+
+
+def _name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -1,79 +1,167 @@
-"""The report of a sweep: the best first, and pictures where there is something to draw."""
+"""The report of a sweep: the best first, pictures where there is something to draw, the models."""
 
 import json
+import shlex
+from pathlib import Path
 
-import optuna
 import pandas as pd
 import pytest
-from optuna.trial import TrialState
+from sweep_logs import (
+    ABOUT,
+    comparison_plan,
+    fill,
+    fill_comparison,
+    make_plan,
+    params_of,
+    put_weights,
+    record,
+)
 
-from orchestrator import leaderboard, report
-from orchestrator.plan import SweepPlan
-from orchestrator.search import study_storage
+from orchestrator import leaderboard, replicates, report, results
+from orchestrator.events import Artifact, Model
+from orchestrator.plan import SweepPlan, load_plan
+from tardis_core.train import main as train
 
 
-@pytest.fixture
-def plan(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    made = SweepPlan("s", "copy", "smoke", trials=6, metric="bce", better="lower")
-    made.folder.mkdir(parents=True)
-    return made
 
 
-def fill(plan, values):
-    """Trials with these values: None is a failure, a tuple the last value of a pruned one."""
-    study = optuna.create_study(
-        study_name=plan.name, storage=study_storage(plan.folder), direction="minimize"
-    )
-    for number, value in enumerate(values):
-        trial = study.ask()
-        trial.suggest_float("training.learning_rate", 1e-4, 1e-2, log=True)
-        trial.suggest_categorical("estimator", ["gumbel", "reinforce"])
-        if value is None:
-            study.tell(trial, state=TrialState.FAIL)
-        elif isinstance(value, tuple):
-            trial.report(value[0], 1)
-            study.tell(trial, state=TrialState.PRUNED)
-        else:
-            trial.report(value, number)
-            study.tell(trial, value)
-
-
-def test_the_best_complete_trial_leads_then_pruned_then_failed(plan):
+def test_the_best_complete_trial_leads_then_pruned_then_failed():
+    plan = make_plan()
     fill(plan, [0.5, None, 0.1, (0.05,), 0.3])
     table = leaderboard.table(plan)
     assert table["number"].tolist() == [2, 4, 0, 3, 1]
-    assert table["state"].tolist() == ["complete"] * 3 + ["pruned", "fail"]
+    assert table["state"].tolist() == ["complete"] * 3 + ["pruned", "failed"]
     assert table["objective"].tolist()[:4] == [0.1, 0.3, 0.5, 0.05]
+    assert table["step"].tolist()[:4] == [20, 20, 20, 10]
+    assert leaderboard.best(plan, 2) == [2, 4]
 
 
-def test_where_more_is_better_the_greatest_leads(plan):
+def test_where_more_is_better_the_greatest_leads():
+    plan = make_plan()
     fill(plan, [0.5, 0.1, 0.3])
     assert leaderboard.table(SweepPlan(**{**vars(plan), "better": "higher"}))["number"][0] == 0
 
 
-def test_the_text_shows_what_differs_under_the_name_of_the_metric(plan):
+def test_the_text_shows_what_differs_under_the_name_of_the_metric():
+    plan = make_plan()
     fill(plan, [0.5, 0.1])
     text = leaderboard.text(plan)
     assert "bce" in text
     assert "training.learning_rate" in text
+    assert "model.hidden" not in text
 
 
-def test_the_report_has_tables_pictures_and_the_best_configuration(plan):
+def test_a_trial_that_still_runs_or_was_stopped_is_named_so():
+    plan = make_plan()
+    record(plan, 0, [0.5], None, params_of(1e-3))
+    record(plan, 1, [0.4], ("KILLED", {"interrupted": "true"}), params_of(1e-3))
+    states = {trial.number: (trial.state, trial.ended) for trial in results.read(plan).values()}
+    assert states == {0: ("running", False), 1: ("stopped", False)}
+
+
+def test_the_report_has_tables_pictures_and_the_best_configuration():
+    plan = make_plan()
     fill(plan, [0.5, 0.1, 0.3, (0.4,)])
-    artifacts = report.write(plan)
+    events = report.write(plan, ABOUT, finished=True)
     folder = plan.folder / "report"
     assert pd.read_csv(folder / "leaderboard.csv")["number"][0] == 1
     best = json.loads((folder / "best_config.json").read_text())
     assert (best["number"], best["bce"]) == (1, 0.1)
-    for name in ("history.png", "parallel_coordinate.png"):
+    for name in ("history.png", "parallel_coordinate.png", "importance.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
-    assert {artifact.number for artifact in artifacts} == {None}
-    assert str(plan.folder / "study.log") in {artifact.path for artifact in artifacts}
+    assert {event.number for event in events} == {None}  # nobody has left weights
+    assert str(plan.folder / "study.log") in {event.path for event in events}
 
 
-def test_a_sweep_without_a_complete_trial_has_a_report_too(plan):
+def test_the_best_configuration_comes_as_a_command_that_trains_it(capsys):
+    plan = make_plan()
+    fill(plan, [0.5, 0.1])
+    report.write(plan, ABOUT, finished=True)
+    best = json.loads((plan.folder / "report" / "best_config.json").read_text())
+    words = shlex.split(best["command"])
+    assert words[:3] == ["python", "-m", "tardis_core.train"]
+    assert train([*words[3:], "--set", "help"]) == 0
+    printed = capsys.readouterr().out
+    for key, value in best["config"]["settings"].items():
+        assert f"{key}={value}\n" in printed
+
+
+def test_a_sweep_without_a_complete_trial_has_a_report_too():
+    plan = make_plan()
     fill(plan, [None, None])
-    report.write(plan)
+    report.write(plan, ABOUT, finished=True)
     assert not (plan.folder / "report" / "best_config.json").exists()
-    assert "fail" in leaderboard.text(plan)
+    assert "failed" in leaderboard.text(plan)
+
+
+def test_the_weights_of_the_best_are_kept_and_the_best_is_offered_as_champion():
+    plan = make_plan()
+    fill(plan, [0.5, 0.1, 0.3, 0.4, (0.01,)])
+    for number in range(5):
+        put_weights(plan, number)
+    events = report.write(plan, ABOUT, finished=True)
+    kept = [event.number for event in events if isinstance(event, Artifact) and event.number]
+    assert kept == [1, 2, 3]
+    (model,) = [event for event in events if isinstance(event, Model)]
+    assert (model.number, model.name, model.value) == (1, "tardis-copy", 0.1)
+    assert model.tags["measured_on"].startswith("copy, task.shortest=1, task.longest=5")
+    assert not any(isinstance(event, Model) for event in report.write(plan, ABOUT, finished=False))
+
+
+def test_the_newest_checkpoint_of_a_trial_is_taken():
+    plan = make_plan()
+    fill(plan, [0.5, 0.1])
+    old = put_weights(plan, 1)
+    newer = old.parent.parent / "checkpoint_000002" / "best.pt"
+    newer.parent.mkdir()
+    newer.write_bytes(b"newer")
+    events = report.write(plan, ABOUT, finished=False)
+    (kept,) = [event for event in events if isinstance(event, Artifact) and event.number]
+    assert Path(kept.path).read_bytes() == b"newer"
+
+
+def test_the_best_few_are_trained_again_with_other_seeds_once():
+    plan = make_plan(replicates=2, seed=5)
+    fill(plan, [0.5, 0.1, 0.3, 0.4, None])
+    again = replicates.plan_of(plan)
+    assert [each.label for each in again.candidates] == ["trial 1", "trial 2", "trial 3"]
+    assert (again.seeds, again.trials, again.replicates) == ((6, 7), 6, 0)
+    assert again.sweep_id != plan.sweep_id
+    rates = [job["settings"]["training.learning_rate"] for job in again.jobs()]
+    records = results.read(plan)
+    assert rates[:3] == [records[n].params["training.learning_rate"] for n in (1, 2, 3)]
+    again.folder.mkdir()
+    again.save()
+    assert replicates.plan_of(plan) == again == load_plan("s-seeds")
+
+
+def test_nothing_is_trained_again_where_nothing_was_trained():
+    plan = make_plan(replicates=2)
+    fill(plan, [None])
+    assert replicates.plan_of(plan) is None
+
+
+def test_seeds_decide_which_model_is_offered():
+    plan = comparison_plan(replicates_of="s")
+    fill_comparison(plan, {"a": [0.1, 0.9, 0.9], "b": [0.5, 0.3, 0.4]})
+    for number in range(6):
+        put_weights(plan, number)
+    events = report.write(plan, ABOUT, finished=True)
+    (model,) = [event for event in events if isinstance(event, Model)]
+    assert plan.candidate_of(model.number).label == "b"
+    assert model.value == 0.3
+    table = pd.read_csv(plan.folder / "report" / "comparison.csv")
+    assert table["candidate"].tolist() == ["b", "a"]
+    assert "b" in report.seeds_text(plan)
+
+
+def test_a_plain_comparison_offers_no_champion():
+    plan = comparison_plan()
+    fill_comparison(plan, {"a": [0.1, 0.9, 0.9], "b": [0.5, 0.3, 0.4]})
+    for number in range(6):
+        put_weights(plan, number)
+    events = report.write(plan, ABOUT, finished=True)
+    assert not any(isinstance(event, Model) for event in events)

@@ -1,0 +1,44 @@
+"""What a result was made with: versions, code and hardware."""
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import torch
+
+from tardis_core import __version__
+
+PACKAGES = ("torch", "ray", "numpy")  # a trial must run the same on every node
+
+
+def versions() -> dict[str, str]:
+    """The versions that a result depends on."""
+    found = {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {"python": platform.python_version(), "tardis_core": __version__, **found}
+
+
+def git_commit() -> str:
+    """The commit of the code in use, with a mark if files differ from it; or "unknown"."""
+    here = Path(__file__).parent
+    asked = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    try:
+        told = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=here)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return told.stdout.strip()
+
+
+def hardware() -> str:
+    """Processor, cores and GPUs of this machine."""
+    gpus = [torch.cuda.get_device_name(each) for each in range(torch.cuda.device_count())]
+    return f"{_processor()}, {os.cpu_count()} cores, {', '.join(gpus) or 'no GPU'}"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -1,0 +1,57 @@
+"""Pictures of a search, drawn by Optuna."""
+
+import logging
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import optuna
+from optuna.importance import get_param_importances
+from optuna.trial import TrialState
+from optuna.visualization import matplotlib as draw
+
+MOST_AXES = 6  # of parallel coordinates: more than that nobody can read
+_log = logging.getLogger(__name__)
+
+
+def draw_search(study: optuna.Study, metric: str, folder: Path) -> None:
+    """Write what can be drawn of a study: history, parallel coordinates, importance."""
+    if len(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))) < 2:
+        return
+    _try(draw.plot_optimization_history, study, metric, folder / "history.png")
+    _try(draw.plot_param_importances, study, metric, folder / "importance.png")
+    path = folder / "parallel_coordinate.png"
+    _try(draw.plot_parallel_coordinate, study, metric, path, params=_telling(study))
+
+
+def _telling(study: optuna.Study) -> list[str]:
+    """The parameters that matter most, among those that every complete trial has."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return list(get_param_importances(study))[:MOST_AXES]
+    except (ValueError, RuntimeError):
+        trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        common = set.intersection(*(set(trial.params) for trial in trials))
+        return sorted(common)[:MOST_AXES]
+
+
+def _try(
+    drawing: Callable[..., Any], study: optuna.Study, metric: str, path: Path, **more: Any
+) -> None:
+    try:
+        with warnings.catch_warnings(action="ignore"):  # the interface is called experimental
+            axes = drawing(study, target_name=metric, **more)
+    except (ValueError, RuntimeError) as error:
+        # Importance needs parameters that vary in every trial: a small sweep may have none.
+        _log.info("no picture %s: %s", path.name, error)
+        return
+    figure = axes.figure if hasattr(axes, "figure") else axes[0].figure
+    figure.set_size_inches(11, 6)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

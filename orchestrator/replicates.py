@@ -1,0 +1,37 @@
+"""The best few of a search once more with other seeds: was it the setting, or was it luck?"""
+
+from dataclasses import replace
+
+from orchestrator import leaderboard, results
+from orchestrator.plan import PLAN_FILE, Candidate, SweepPlan, folder_of, load_plan, new_id
+
+BEST_FEW = 3
+
+
+def name_of(plan: SweepPlan) -> str:
+    """The name of the comparison that follows the search; a search that was extended has more."""
+    return f"{plan.name}-seeds{plan.part or ''}"
+
+
+def plan_of(plan: SweepPlan) -> SweepPlan | None:
+    """The comparison of the best few: the one that was begun, or a new one; None without any."""
+    name = name_of(plan)
+    if (folder_of(name) / PLAN_FILE).exists():
+        return load_plan(name)
+    records = results.read(plan)
+    best = leaderboard.best(plan, BEST_FEW)
+    if not best:
+        return None
+    seeds = tuple(range(plan.seed + 1, plan.seed + 1 + plan.replicates))
+    return replace(
+        plan,
+        name=name,
+        candidates=tuple(Candidate(f"trial {n}", records[n].settings()) for n in best),
+        seeds=seeds,
+        trials=len(best) * len(seeds),
+        replicates=0,
+        replicates_of=plan.name,
+        time_budget=0.0,
+        part=0,
+        sweep_id=new_id(),
+    )

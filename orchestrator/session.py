@@ -1,0 +1,120 @@
+"""A sweep from its plan to its end: checked, run, recorded and reported."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from orchestrator import machine, preflight, report
+from orchestrator.events import SweepEnded, SweepStarted, open_log
+from orchestrator.mlflow_store import masked, prepare_store
+from orchestrator.plan import SweepPlan
+from orchestrator.run import ended, run, slots, start_ray
+from orchestrator.tracking import Tracker
+from orchestrator.view import View
+from tardis_core.build import load_data
+from tardis_core.config import Config, make_config
+from tardis_core.data.dataset import Provenance
+from tardis_core.errors import UserError
+from tardis_core.tasks.base import TASKS
+
+FLUSH_SECONDS = 60
+
+
+class Outcome(NamedTuple):
+    """How a sweep ended."""
+
+    finished: bool  # all trials have ended; otherwise it was interrupted and can be resumed
+    waiting: int  # events that could not be sent; they are kept in the folder of the sweep
+
+
+def carry_out(plan: SweepPlan, address: str | None = None) -> Outcome:
+    """Run a sweep, new or begun before, to its end or until Ctrl-C.
+
+    Args:
+        address: of an existing Ray cluster; without it one is started on this machine.
+    """
+    data = load_data(base_config(plan), plan.data_dir, plan.data)
+    about = TASKS.get(plan.task).provenance(base_config(plan).task_settings, data)
+    prepare_store(plan.tracking_uri, experiment(plan))
+    with _new_folder(plan):
+        log = open_log(plan.folder)  # a second driver on the same sweep ends here
+        at_once = slots(plan, start_ray(address, plan.folder / "ray.log"))
+        preflight.check(plan, at_once)
+        plan.save()
+    print(_headline(plan, about, at_once), flush=True)
+
+    log.append(SweepStarted(plan.name, _tags(plan, about), _params(plan)))
+    tracker = Tracker(log, plan.tracking_uri, experiment(plan), plan.sweep_id)
+    tracker.start()
+    try:
+        run(plan, data, at_once, [View(plan)])
+        finished = ended(plan) >= plan.trials or bool(plan.time_budget)
+        log.append(*report.write(plan, about, finished))
+    except BaseException:
+        log.append(SweepEnded("FAILED"))
+        tracker.close(FLUSH_SECONDS)
+        raise
+    log.append(SweepEnded("FINISHED" if finished else "KILLED"))
+    return Outcome(finished, tracker.close(FLUSH_SECONDS))
+
+
+@contextmanager
+def _new_folder(plan: SweepPlan) -> Iterator[None]:
+    """The folder of the sweep; a new one does not outlive a preflight that fails."""
+    new = not plan.folder.exists()
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except UserError:
+        if new:
+            shutil.rmtree(plan.folder)
+        raise
+
+
+def base_config(plan: SweepPlan) -> Config:
+    """The task as every trial has it: what the data depends on."""
+    fixed = {key: value for key, value in plan.fixed.items() if key.startswith("task.")}
+    return make_config(plan.task, scale=plan.scale, seed=plan.seed, overrides=fixed)
+
+
+def experiment(plan: SweepPlan) -> str:
+    """The MLflow experiment of the sweep."""
+    return f"tardis-{plan.task}"
+
+
+def _headline(plan: SweepPlan, about: Provenance, at_once: int) -> str:
+    what = f"{plan.trials} trials of {plan.task}"
+    if plan.candidates:
+        what += f" ({len(plan.candidates)} candidates, {len(plan.seeds)} seeds)"
+    return (
+        f"sweep {plan.name}: {what}, scale {plan.scale} (change with --scale), "
+        f"{at_once} at once, seed {plan.seed}\n"
+        f"data: {about.name}, {about.origin}\n"
+        f"tracked in {masked(plan.tracking_uri)}; stop with Ctrl-C, nothing is lost"
+    )
+
+
+def _params(plan: SweepPlan) -> dict[str, Any]:
+    hidden = {"tracking_uri", "candidates"}  # may hold a password; are the parameters of trials
+    return {key: value for key, value in asdict(plan).items() if key not in hidden}
+
+
+def _tags(plan: SweepPlan, about: Provenance) -> dict[str, str]:
+    replicated = {"replicates_of": plan.replicates_of} if plan.replicates_of else {}
+    return {
+        "task": plan.task,
+        "scale": plan.scale,
+        "kind": "comparison" if plan.candidates else "search",
+        **replicated,
+        **data_tags(about),
+        "git_commit": machine.git_commit(),
+        "hardware": machine.hardware(),
+        **{f"version.{name}": value for name, value in machine.versions().items()},
+    }
+
+
+def data_tags(about: Provenance) -> dict[str, str]:
+    """What was measured on, as tags."""
+    return {"data": about.name, "data.real": str(about.real), "data.sha256": about.sha256}
