@@ -5,7 +5,7 @@ Batch number n is a function of the seed and of n alone, so the position in the 
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tardis_core.data.dataset import Provenance
+from tardis_core.errors import UserError
 from tardis_core.models.network import Network
 from tardis_core.registry import Registry
 
@@ -125,9 +126,25 @@ class Task(ABC):
     def evaluate(self, network: Network, split: Split) -> dict[str, float]:
         """The metric by its name, and whatever else is worth knowing."""
 
+    @abstractmethod
+    def examples(self, split: Split, numbers: Sequence[int]) -> Batch:
+        """The chosen sequences of a split side by side, each from its beginning, to look at."""
+
+    def labels(self, batch: Batch, column: int) -> list[str]:
+        """What stands under each step of one sequence in a picture: here the number of the step."""
+        return [str(step) for step in range(len(batch.inputs))]
+
     def rng(self, *key: int) -> np.random.Generator:
         """A random generator of its own for this seed and key."""
         return np.random.default_rng([self.seed, *key])
+
+
+def check_examples(numbers: Sequence[int], available: int) -> np.ndarray:
+    """`numbers` as indices of examples, if there are such examples."""
+    for number in numbers:
+        if not 0 <= number < available:
+            raise UserError(f"an example is a number from 0 to {available - 1}, not {number}")
+    return np.asarray(numbers, np.int64)
 
 
 class Score(NamedTuple):

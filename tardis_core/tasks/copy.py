@@ -38,6 +38,7 @@ class Copy(GeneratedTask):
 
     Config = GeneratedConfig
     name = "copy"
+    markers: ClassVar = {START: "start", END: "end"}
     signature = Signature(inputs=BITS + 2, symbols=False, outputs=BITS, bits=True)
     presets: ClassVar = {
         "smoke": {

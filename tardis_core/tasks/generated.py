@@ -1,7 +1,7 @@
 """What copy and recall share: sequences of bits made on the fly, judged at the greatest length."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +12,16 @@ from tardis_core import __version__
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import require
 from tardis_core.models.network import Network
-from tardis_core.tasks.base import Batch, Metric, Score, Signature, Split, Task, score
+from tardis_core.tasks.base import (
+    Batch,
+    Metric,
+    Score,
+    Signature,
+    Split,
+    Task,
+    check_examples,
+    score,
+)
 
 EVALUATION_BATCH = 256
 # What the paper says of both tasks (section "NTM Tasks"), under the names of our settings.
@@ -62,6 +71,7 @@ class GeneratedTask(Task):
 
     metric = Metric("bce", "nats a bit at the greatest training length", "lower")
     name: ClassVar[str]
+    markers: ClassVar[Mapping[int, str]]  # input channels beside the bits, and what they mean
     config: GeneratedConfig
 
     @abstractmethod
@@ -90,6 +100,36 @@ class GeneratedTask(Task):
         """Nats a bit at one length, which need not be one seen in training."""
         result = score(network, self.signature, self._evaluation_batches(split, length))
         return nats_a_bit(result, self.signature)
+
+    def examples(self, split: Split, numbers: Sequence[int]) -> Batch:
+        """Sequences of the greatest training length."""
+        check_examples(numbers, getattr(self.config, f"{split}_sequences"))
+        longest = self.config.longest
+        made = [
+            self.make(longest, 1, np.random.default_rng([SPLIT_SEEDS[split], longest, number]))
+            for number in numbers
+        ]
+        inputs, targets, scored_TB = zip(*(batch[:3] for batch in made), strict=True)
+        return Batch(torch.cat(inputs, 1), torch.cat(targets, 1), torch.cat(scored_TB, 1))
+
+    def labels(self, batch: Batch, column: int) -> list[str]:
+        """The name of a marker, or the bits that are shown or asked for."""
+        return [
+            self._label(*step)
+            for step in zip(
+                batch.inputs[:, column].numpy(),
+                batch.targets[:, column].numpy(),
+                batch.scored_TB[:, column].tolist(),
+                strict=True,
+            )
+        ]
+
+    def _label(self, input_D: np.ndarray, target_O: np.ndarray, scored: bool) -> str:
+        for channel, marker in self.markers.items():
+            if input_D[channel]:
+                return marker
+        bits = target_O if scored else input_D[: len(target_O)]
+        return "".join(str(int(bit)) for bit in bits)
 
     def _evaluation_batches(self, split: Split, length: int) -> Iterator[Batch]:
         count = getattr(self.config, f"{split}_sequences")

@@ -8,7 +8,7 @@ of every stream, and the state is carried from batch to batch (truncated backpro
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,7 +19,16 @@ from tardis_core.data import ptb
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import UserError, require
 from tardis_core.models.network import Network
-from tardis_core.tasks.base import TASKS, Batch, Metric, Signature, Split, Task, score
+from tardis_core.tasks.base import (
+    TASKS,
+    Batch,
+    Metric,
+    Signature,
+    Split,
+    Task,
+    check_examples,
+    score,
+)
 
 END_OF_LINE = "\n"
 
@@ -136,6 +145,18 @@ class Ptb(Task):
         if result.memory_nats is not None:
             measured["memory_bpc"] = bits(result.memory_nats, result.steps)
         return measured
+
+    def examples(self, split: Split, numbers: Sequence[int]) -> Batch:
+        """Example n is the n-th piece of `task.length` symbols of the text."""
+        text = getattr(self.data, split)
+        chosen = check_examples(numbers, len(text) // self.config.length)
+        return self._cut(text, chosen * self.config.length, self.config.length, continues=False)
+
+    def labels(self, batch: Batch, column: int) -> list[str]:
+        """The symbols that go in."""
+        shown = {" ": "_", END_OF_LINE: "↵"}
+        symbols = (self.data.symbols[symbol] for symbol in batch.inputs[:, column].tolist())
+        return [shown.get(symbol, symbol) for symbol in symbols]
 
     def _evaluation_batches(self, split: Split) -> Iterator[Batch]:
         """Every symbol of the split once, in parallel streams; the last stream may be shorter."""

@@ -60,6 +60,7 @@ class Recall(GeneratedTask):
 
     Config = RecallConfig
     name = "recall"
+    markers: ClassVar = {ITEM: "item", QUERY: "query"}
     signature = Signature(inputs=BITS + 2, symbols=False, outputs=BITS, bits=True)
     presets: ClassVar = {
         "smoke": {

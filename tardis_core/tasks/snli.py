@@ -7,7 +7,7 @@
 Padding stands in front and is masked, so all sequences of a batch end together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,7 +18,16 @@ from tardis_core.data import snli
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import require
 from tardis_core.models.network import Network
-from tardis_core.tasks.base import TASKS, Batch, Metric, Signature, Split, Task, score
+from tardis_core.tasks.base import (
+    TASKS,
+    Batch,
+    Metric,
+    Signature,
+    Split,
+    Task,
+    check_examples,
+    score,
+)
 from tardis_core.tasks.sampling import EpochSampler, ragged_indices
 
 EVALUATION_BATCH = 256
@@ -121,6 +130,14 @@ class Snli(Task):
     def evaluate(self, network: Network, split: Split) -> dict[str, float]:
         result = score(network, self.signature, self._evaluation_batches(split))
         return {"accuracy": 100 * result.correct / result.steps, "nats": result.nats / result.steps}
+
+    def examples(self, split: Split, numbers: Sequence[int]) -> Batch:
+        pairs: snli.Pairs = getattr(self.data, split)
+        return make_batch(pairs, check_examples(numbers, len(pairs)))
+
+    def labels(self, batch: Batch, column: int) -> list[str]:
+        """The words."""
+        return [self.data.words[word] for word in batch.inputs[:, column].tolist()]
 
     def _evaluation_batches(self, split: Split) -> Iterator[Batch]:
         pairs: snli.Pairs = getattr(self.data, split)

@@ -10,6 +10,8 @@ Two digits (of 5, 10 or 15), a column a step; shorter sequences wait, masked, be
     target                                     7  2      the model's own at evaluation
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,7 +23,7 @@ from tardis_core.data import strokes
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import require
 from tardis_core.models.network import Network
-from tardis_core.tasks.base import TASKS, Batch, Metric, Signature, Split, Task
+from tardis_core.tasks.base import TASKS, Batch, Metric, Signature, Split, Task, check_examples
 from tardis_core.tasks.sampling import EpochSampler, ragged_indices
 
 CLASSES = 10
@@ -30,6 +32,7 @@ BOS = PEN  # channel that asks for the first answer
 DIGIT = PEN + 1  # first of the ten channels of the digit answered before
 CHANNELS = DIGIT + CLASSES
 EVALUATION_BATCH = 200
+DIRECTIONS = "→↗↑↖←↙↓↘"  # of the pen in a picture, by eighths of a turn from dx to -dy
 # Which digits stand in which sequence is part of the data, the same for every run.
 DATASET_SEEDS = {"train": 11, "valid": 12, "test": 13}
 
@@ -140,6 +143,30 @@ class Strokes(Task):
             answers_NB = answer(network, batch, self.config.digits)
             wrong += int((answers_NB != batch.targets[-self.config.digits :]).sum())
         return {"error": 100 * wrong / sequences.size}
+
+    def examples(self, split: Split, numbers: Sequence[int]) -> Batch:
+        """As in training, with the true digits as the answers before."""
+        sequences = self._digits_of(split)
+        chosen = check_examples(numbers, len(sequences))
+        return make_batch(getattr(self.data, split), sequences[chosen])
+
+    def labels(self, batch: Batch, column: int) -> list[str]:
+        """Where the pen goes, "|" where a digit ends, "?" and the digits named before."""
+        return [_label(step) for step in batch.inputs[:, column].numpy()]
+
+
+def _label(input_D: np.ndarray) -> str:
+    dx, dy, lifted, ended = input_D[:PEN]
+    if input_D[BOS]:
+        return "?"
+    if input_D[DIGIT:].any():
+        return str(int(input_D[DIGIT:].argmax()))
+    if ended:
+        return "|"
+    if lifted:
+        return "'"
+    eighth = round(math.atan2(-dy, dx) / (math.pi / 4)) % 8  # y points down
+    return DIRECTIONS[eighth] if dx or dy else "·"
 
 
 @torch.no_grad()

@@ -1,0 +1,1 @@
+"""Looking inside: memory access, lengths of paths, and the flow of gradients."""
