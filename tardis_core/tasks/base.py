@@ -18,6 +18,7 @@ from tardis_core.data.dataset import Provenance
 from tardis_core.errors import UserError
 from tardis_core.models.network import Network
 from tardis_core.registry import Registry
+from tardis_core.tasks.details import Detail
 
 SCALES = ("smoke", "small", "paper")
 Split = Literal["valid", "test"]
@@ -125,6 +126,10 @@ class Task(ABC):
     @abstractmethod
     def evaluate(self, network: Network, split: Split) -> dict[str, float]:
         """The metric by its name, and whatever else is worth knowing."""
+
+    def details(self, network: Network, split: Split) -> list[Detail]:
+        """What the metric does not say: curves and confusions; here nothing."""
+        return []
 
     @abstractmethod
     def examples(self, split: Split, numbers: Sequence[int]) -> Batch:

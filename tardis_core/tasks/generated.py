@@ -22,8 +22,10 @@ from tardis_core.tasks.base import (
     check_examples,
     score,
 )
+from tardis_core.tasks.details import Curve, Detail
 
 EVALUATION_BATCH = 256
+LENGTHS = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4, 5)  # of `details`, times the greatest length
 # What the paper says of both tasks (section "NTM Tasks"), under the names of our settings.
 PAPER_SIZES = {
     "model.hidden": 120,
@@ -100,6 +102,21 @@ class GeneratedTask(Task):
         """Nats a bit at one length, which need not be one seen in training."""
         result = score(network, self.signature, self._evaluation_batches(split, length))
         return nats_a_bit(result, self.signature)
+
+    def details(self, network: Network, split: Split) -> list[Detail]:
+        """The cost at lengths up to five times the greatest of training."""
+        longest = self.config.longest
+        lengths = sorted({max(self.config.shortest, round(longest * part)) for part in LENGTHS})
+        return [
+            Curve(
+                name="cost_by_length",
+                x_label="length",
+                y_label="binary cross-entropy (nats a bit)",
+                x=tuple(lengths),
+                y=tuple(self.cost(network, split, length) for length in lengths),
+                seen=longest,
+            )
+        ]
 
     def examples(self, split: Split, numbers: Sequence[int]) -> Batch:
         """Sequences of the greatest training length."""

@@ -28,6 +28,7 @@ from tardis_core.tasks.base import (
     check_examples,
     score,
 )
+from tardis_core.tasks.details import Detail, confusion
 from tardis_core.tasks.sampling import EpochSampler, ragged_indices
 
 EVALUATION_BATCH = 256
@@ -130,6 +131,18 @@ class Snli(Task):
     def evaluate(self, network: Network, split: Split) -> dict[str, float]:
         result = score(network, self.signature, self._evaluation_batches(split))
         return {"accuracy": 100 * result.correct / result.steps, "nats": result.nats / result.steps}
+
+    @torch.no_grad()
+    def details(self, network: Network, split: Split) -> list[Detail]:
+        """Which relation is taken for which."""
+        device = next(network.parameters()).device
+        truth, answers = [], []
+        for batch in self._evaluation_batches(split):
+            moved = batch.to(device)
+            prediction, _ = network(moved.inputs, None, moved.mask_TB)
+            answers.append(prediction.logits_TBO[-1].argmax(-1).cpu().numpy())
+            truth.append(batch.targets[-1].numpy())
+        return [confusion("relations", snli.LABELS, np.concatenate(truth), np.concatenate(answers))]
 
     def examples(self, split: Split, numbers: Sequence[int]) -> Batch:
         pairs: snli.Pairs = getattr(self.data, split)

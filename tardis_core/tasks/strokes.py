@@ -24,6 +24,7 @@ from tardis_core.data.dataset import Provenance
 from tardis_core.errors import require
 from tardis_core.models.network import Network
 from tardis_core.tasks.base import TASKS, Batch, Metric, Signature, Split, Task, check_examples
+from tardis_core.tasks.details import Curve, Detail, confusion
 from tardis_core.tasks.sampling import EpochSampler, ragged_indices
 
 CLASSES = 10
@@ -136,13 +137,32 @@ class Strokes(Task):
         return make_batch(self.data.train, self._train_digits[self._sampler.batch(number)])
 
     def evaluate(self, network: Network, split: Split) -> dict[str, float]:
+        truth_NS, answers_NS = self._answers(network, split)
+        return {"error": 100 * int((truth_NS != answers_NS).sum()) / truth_NS.size}
+
+    def details(self, network: Network, split: Split) -> list[Detail]:
+        """Which digit is taken for which, and the error at each place of a sequence."""
+        truth_NS, answers_NS = self._answers(network, split)
+        return [
+            confusion("digits", [str(digit) for digit in range(CLASSES)], truth_NS, answers_NS),
+            Curve(
+                name="error_by_place",
+                x_label="place of the digit in the sequence",
+                y_label="error (% of digits)",
+                x=tuple(range(1, self.config.digits + 1)),
+                y=tuple((100 * (truth_NS != answers_NS).mean(1)).tolist()),
+            ),
+        ]
+
+    def _answers(self, network: Network, split: Split) -> tuple[np.ndarray, np.ndarray]:
+        """The true digits and the answers, a row a place, a column a sequence of the split."""
         digits: strokes.Digits = getattr(self.data, split)
-        sequences, wrong = self._digits_of(split), 0
+        sequences, truth, answers = self._digits_of(split), [], []
         for start in range(0, len(sequences), EVALUATION_BATCH):
             batch = make_batch(digits, sequences[start : start + EVALUATION_BATCH])
-            answers_NB = answer(network, batch, self.config.digits)
-            wrong += int((answers_NB != batch.targets[-self.config.digits :]).sum())
-        return {"error": 100 * wrong / sequences.size}
+            answers.append(answer(network, batch, self.config.digits).numpy())
+            truth.append(batch.targets[-self.config.digits :].numpy())
+        return np.concatenate(truth, 1), np.concatenate(answers, 1)
 
     def examples(self, split: Split, numbers: Sequence[int]) -> Batch:
         """As in training, with the true digits as the answers before."""
