@@ -1,5 +1,7 @@
 """The trials of a sweep as a table, the best first."""
 
+import shutil
+
 import pandas as pd
 
 from orchestrator import results
@@ -26,10 +28,15 @@ def best(plan: SweepPlan, most: int) -> list[int]:
 
 
 def text(plan: SweepPlan, most: int = 8) -> str:
-    """The leading trials for a terminal: only the settings that differ."""
+    """The leading trials for a terminal: the columns that differ, as many as it has room for."""
     frame = table(plan).head(most)
     settings = [name for name in frame.columns if name not in FIRST]
     varying = [name for name in settings if frame[name].astype(str).nunique() > 1]
     shown = frame[["number", "state", "objective", "validations", *varying[:6]]]
     shown = shown.rename(columns={"objective": plan.metric})
-    return shown.to_string(index=False, na_rep="", float_format=lambda value: f"{value:.4g}")
+    width = shutil.get_terminal_size().columns
+    while True:
+        lines = shown.to_string(index=False, na_rep="", float_format=lambda value: f"{value:.4g}")
+        if len(lines.partition("\n")[0]) < width or len(shown.columns) <= 4:
+            return lines
+        shown = shown.iloc[:, :-1]

@@ -4,16 +4,26 @@ import logging
 import warnings
 from pathlib import Path
 
-# Ray gives some of its parts handlers of their own.
+# They give themselves handlers for the terminal.
 NOISY = ("ray", "ray.tune", "ray.train", "ray.data", "optuna", "mlflow", "alembic", "py.warnings")
 
 
+class _LogFile(logging.FileHandler):
+    """Our handler, to be told from those of others."""
+
+
 def quiet(log_file: Path) -> None:
-    """Send the loggers of the libraries, and all warnings, to the file."""
-    handler = logging.FileHandler(log_file)
+    """Send what the libraries log, and all warnings, to the file and nowhere else."""
+    handler = _LogFile(log_file)
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    # At the root: `ray.init` throws away whatever handlers it finds on Ray's own logger.
+    root = logging.getLogger()
+    for old in [each for each in root.handlers if isinstance(each, _LogFile)]:
+        root.removeHandler(old)
+        old.close()
+    root.addHandler(handler)
     for name in NOISY:
         logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
+        logger.handlers, logger.propagate = [], True
     logging.captureWarnings(True)
     warnings.simplefilter("default")

@@ -47,19 +47,10 @@ class Recorder(tune.Callback):
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        settings, plan = trial.config["settings"], self.plan
-        config = trial_config(plan.task, plan.scale, plan.seed, settings)
-        params = {
-            "model": config.model,
-            "estimator": config.estimator,
-            "scale": config.scale,
-            "seed": config.seed,
-            **config.settings(),
-        }
-        tags = {}
+        plan, params, tags = self.plan, params_of(self.plan, trial), {}
         if plan.candidates:
             tags["candidate"] = plan.candidate_of(number_of(trial)).label
-            tags[MLFLOW_RUN_NAME] = f"{tags['candidate']}, seed {config.seed}"
+            tags[MLFLOW_RUN_NAME] = f"{tags['candidate']}, seed {params['seed']}"
         self.log.append(TrialStarted(number_of(trial), params, tags))
 
     def on_trial_result(
@@ -100,3 +91,15 @@ class Recorder(tune.Callback):
 def number_of(trial: Trial) -> int:
     """The number of a trial in the study, by which everyone knows it."""
     return int(trial.config["number"])
+
+
+def params_of(plan: SweepPlan, trial: Trial) -> dict[str, Any]:
+    """Everything that makes a trial what it is, by name."""
+    config = trial_config(plan.task, plan.scale, plan.seed, trial.config["settings"])
+    return {
+        "model": config.model,
+        "estimator": config.estimator,
+        "scale": config.scale,
+        "seed": config.seed,
+        **config.settings(),
+    }
