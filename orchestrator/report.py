@@ -103,10 +103,7 @@ def _model(plan: SweepPlan, about: Provenance) -> Iterator[Event]:
     saved_model.save(weights, folder)
     config, value = _config_and_value(plan, number)
     task = {key: told for key, told in config.settings().items() if key.startswith("task.")}
-    measured_on = [
-        f"{about.name} {about.sha256[:12]}".strip(),
-        *(f"{k}={v}" for k, v in task.items()),
-    ]
+    data = f"{about.name} {about.sha256[:12]}".strip()
     tags = {
         "data.real": str(about.real),
         MEASURED_ON: ", ".join([data, *(f"{key}={told}" for key, told in task.items())]),
