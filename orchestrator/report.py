@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -13,15 +14,24 @@ from orchestrator.events import Artifact, Event, Model
 from orchestrator.plan import SweepPlan
 from orchestrator.search import STUDY_FILE, open_study
 from orchestrator.storage import fetch_best
+from tardis_core.analysis.access import record_access
+from tardis_core.analysis.pictures import draw_access
+from tardis_core.build import build_task
 from tardis_core.config import Config, make_config
-from tardis_core.data.dataset import Provenance
+from tardis_core.models.base import MODELS
+from tardis_core.tasks.base import TASKS
+from tardis_core.training.runs import load_checkpoint, load_network
 
 BEST_KEPT = 3  # trials whose weights are kept with the sweep
 _log = logging.getLogger(__name__)
 
 
-def write(plan: SweepPlan, about: Provenance, finished: bool) -> list[Event]:
-    """Write the report into the folder of the sweep; returns what is to be recorded of it."""
+def write(plan: SweepPlan, data: Any, finished: bool) -> list[Event]:
+    """Write the report into the folder of the sweep; returns what is to be recorded of it.
+
+    Args:
+        data: of the task, as the trials had it.
+    """
     folder = plan.folder / "report"
     folder.mkdir(exist_ok=True)
     _write_tables(plan, folder)
@@ -32,9 +42,9 @@ def write(plan: SweepPlan, about: Provenance, finished: bool) -> list[Event]:
         paths.append(plan.folder / STUDY_FILE)
     events: list[Event] = [Artifact(None, str(path), "report") for path in paths]
     try:
-        events += _best_trials(plan)
+        events += _best_trials(plan, data)
         if finished:
-            events += _model(plan, about)
+            events += _model(plan, data)
     except OSError as error:  # the storage is away: the measurements are safe all the same
         _log.warning("the weights of the best trials could not be fetched: %s", error)
     return events
@@ -84,14 +94,30 @@ def command(config: Config) -> str:
     return " ".join([f"python -m tardis_core.train {config.task}", *words])
 
 
-def _best_trials(plan: SweepPlan) -> Iterator[Event]:
+def _best_trials(plan: SweepPlan, data: Any) -> Iterator[Event]:
     for number in leaderboard.best(plan, BEST_KEPT):
         weights = fetch_best(plan, number)
-        if weights is not None:
-            yield Artifact(number, str(weights), "checkpoint")
+        if weights is None:
+            continue
+        yield Artifact(number, str(weights), "checkpoint")
+        picture = weights.with_name("memory.png")
+        if _draw_memory(weights, data, picture):
+            yield Artifact(number, str(picture))
 
 
-def _model(plan: SweepPlan, about: Provenance) -> Iterator[Event]:
+def _draw_memory(weights: Path, data: Any, path: Path) -> bool:
+    """How a model uses its memory on the first validation example; False if it has none."""
+    values, config = load_checkpoint(weights)
+    if not MODELS.get(config.model).discrete:
+        return False
+    task = build_task(config, data)
+    network = load_network(values, config, weights)
+    (access,) = record_access(network, task, task.examples("valid", [0]))
+    draw_access(access, path, f"{config.task}, {config.model}, estimator {config.estimator}")
+    return True
+
+
+def _model(plan: SweepPlan, data: Any) -> Iterator[Event]:
     """The best model, offered as champion; by the seeds, where there will be or are some."""
     number = best_trial(plan)
     if number is None or plan.replicates or (plan.candidates and not plan.replicates_of):
@@ -103,10 +129,11 @@ def _model(plan: SweepPlan, about: Provenance) -> Iterator[Event]:
     saved_model.save(weights, folder)
     config, value = _config_and_value(plan, number)
     task = {key: told for key, told in config.settings().items() if key.startswith("task.")}
-    data = f"{about.name} {about.sha256[:12]}".strip()
+    about = TASKS.get(plan.task).provenance(config.task_settings, data)
+    name = f"{about.name} {about.sha256[:12]}".strip()
     tags = {
         "data.real": str(about.real),
-        MEASURED_ON: ", ".join([data, *(f"{key}={told}" for key, told in task.items())]),
+        MEASURED_ON: ", ".join([name, *(f"{key}={told}" for key, told in task.items())]),
         "metric": f"valid_{plan.metric}",
         "scale": plan.scale,
         "sweep": plan.name,

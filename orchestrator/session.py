@@ -51,7 +51,7 @@ def carry_out(plan: SweepPlan, address: str | None = None) -> Outcome:
     try:
         run(plan, data, at_once, [View(plan)])
         finished = ended(plan) >= plan.trials or bool(plan.time_budget)
-        log.append(*report.write(plan, about, finished))
+        log.append(*report.write(plan, data, finished))
     except BaseException:
         log.append(SweepEnded("FAILED"))
         tracker.close(FLUSH_SECONDS)

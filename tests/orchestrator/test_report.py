@@ -7,7 +7,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from sweep_logs import (
-    ABOUT,
     comparison_plan,
     fill,
     fill_comparison,
@@ -21,6 +20,7 @@ from orchestrator import leaderboard, replicates, report, results
 from orchestrator.events import Artifact, Model
 from orchestrator.plan import SweepPlan, load_plan
 from tardis_core.train import main as train
+from tardis_core.training import checkpoint
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ def test_a_trial_that_still_runs_or_was_stopped_is_named_so():
 def test_the_report_has_tables_pictures_and_the_best_configuration():
     plan = make_plan()
     fill(plan, [0.5, 0.1, 0.3, (0.4,)])
-    events = report.write(plan, ABOUT, finished=True)
+    events = report.write(plan, None, finished=True)
     folder = plan.folder / "report"
     assert pd.read_csv(folder / "leaderboard.csv")["number"][0] == 1
     best = json.loads((folder / "best_config.json").read_text())
@@ -79,7 +79,7 @@ def test_the_report_has_tables_pictures_and_the_best_configuration():
 def test_the_best_configuration_comes_as_a_command_that_trains_it(capsys):
     plan = make_plan()
     fill(plan, [0.5, 0.1])
-    report.write(plan, ABOUT, finished=True)
+    report.write(plan, None, finished=True)
     best = json.loads((plan.folder / "report" / "best_config.json").read_text())
     words = shlex.split(best["command"])
     assert words[:3] == ["python", "-m", "tardis_core.train"]
@@ -92,7 +92,7 @@ def test_the_best_configuration_comes_as_a_command_that_trains_it(capsys):
 def test_a_sweep_without_a_complete_trial_has_a_report_too():
     plan = make_plan()
     fill(plan, [None, None])
-    report.write(plan, ABOUT, finished=True)
+    report.write(plan, None, finished=True)
     assert not (plan.folder / "report" / "best_config.json").exists()
     assert "failed" in leaderboard.text(plan)
 
@@ -102,13 +102,16 @@ def test_the_weights_of_the_best_are_kept_and_the_best_is_offered_as_champion():
     fill(plan, [0.5, 0.1, 0.3, 0.4, (0.01,)])
     for number in range(5):
         put_weights(plan, number)
-    events = report.write(plan, ABOUT, finished=True)
-    kept = [event.number for event in events if isinstance(event, Artifact) and event.number]
-    assert kept == [1, 2, 3]
+    events = report.write(plan, None, finished=True)
+    kept = [event for event in events if isinstance(event, Artifact) and event.number]
+    assert [event.number for event in kept if event.artifact_path == "checkpoint"] == [1, 2, 3]
+    drawn = [event for event in kept if event.path.endswith("memory.png")]
+    assert [event.number for event in drawn] == [1, 2, 3]
+    assert Path(drawn[0].path).read_bytes().startswith(b"\x89PNG")
     (model,) = [event for event in events if isinstance(event, Model)]
     assert (model.number, model.name, model.value) == (1, "tardis-copy", 0.1)
     assert model.tags["measured_on"].startswith("copy, task.shortest=1, task.longest=5")
-    assert not any(isinstance(event, Model) for event in report.write(plan, ABOUT, finished=False))
+    assert not any(isinstance(event, Model) for event in report.write(plan, None, finished=False))
 
 
 def test_the_newest_checkpoint_of_a_trial_is_taken():
@@ -117,10 +120,11 @@ def test_the_newest_checkpoint_of_a_trial_is_taken():
     old = put_weights(plan, 1)
     newer = old.parent.parent / "checkpoint_000002" / "best.pt"
     newer.parent.mkdir()
-    newer.write_bytes(b"newer")
-    events = report.write(plan, ABOUT, finished=False)
-    (kept,) = [event for event in events if isinstance(event, Artifact) and event.number]
-    assert Path(kept.path).read_bytes() == b"newer"
+    values = checkpoint.load(old)
+    checkpoint.save(newer, {**values, "metric": 0.25})
+    report.write(plan, None, finished=False)
+    kept = checkpoint.load(plan.folder / "best" / "trial-1" / "best.pt")
+    assert kept["metric"] == 0.25
 
 
 def test_the_best_few_are_trained_again_with_other_seeds_once():
@@ -149,7 +153,7 @@ def test_seeds_decide_which_model_is_offered():
     fill_comparison(plan, {"a": [0.1, 0.9, 0.9], "b": [0.5, 0.3, 0.4]})
     for number in range(6):
         put_weights(plan, number)
-    events = report.write(plan, ABOUT, finished=True)
+    events = report.write(plan, None, finished=True)
     (model,) = [event for event in events if isinstance(event, Model)]
     assert plan.candidate_of(model.number).label == "b"
     assert model.value == 0.3
@@ -163,5 +167,5 @@ def test_a_plain_comparison_offers_no_champion():
     fill_comparison(plan, {"a": [0.1, 0.9, 0.9], "b": [0.5, 0.3, 0.4]})
     for number in range(6):
         put_weights(plan, number)
-    events = report.write(plan, ABOUT, finished=True)
+    events = report.write(plan, None, finished=True)
     assert not any(isinstance(event, Model) for event in events)
