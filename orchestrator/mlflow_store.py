@@ -79,6 +79,32 @@ def open_store(
     return client, str(found.experiment_id)
 
 
+def existing_store(tracking_uri: str) -> MlflowClient:
+    """A client of a store that is there already; nothing is made."""
+    check_uri(tracking_uri)
+    database = _database_file(tracking_uri)
+    if database is not None and not database.exists():
+        raise UserError(f"there is no tracking store {database}; name one with --tracking-uri")
+    try:
+        client = _connect(tracking_uri)
+        client.search_experiments(max_results=1)
+    except (MlflowException, sqlalchemy.exc.SQLAlchemyError, OSError) as error:
+        raise UserError(
+            f"the tracking store {masked(tracking_uri)} cannot be used ({reason(error)}); "
+            "start it, or choose another with --tracking-uri"
+        ) from error
+    return client
+
+
+def run_of_trial(client: MlflowClient, sweep_id: str, number: int) -> str | None:
+    """The id of the run of a trial; None where it was not recorded."""
+    everywhere = [found.experiment_id for found in client.search_experiments()]
+    query = f"tags.`{SWEEP}` = '{sweep_id}' and tags.`{TRIAL}` = '{number}'"
+    runs = client.search_runs(everywhere, query, order_by=["attributes.start_time ASC"])
+    used = [run for run in runs if not _is_empty(run)]
+    return str(used[0].info.run_id) if used else None
+
+
 def _make_experiment(client: MlflowClient, name: str, location: str | None) -> Experiment:
     try:
         return client.get_experiment(client.create_experiment(name, location))

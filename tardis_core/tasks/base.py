@@ -98,6 +98,8 @@ class Task(ABC):
     # Settings by scale as {"section.key": value}; on top of them those by estimator or model.
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
     recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    # What else `evaluate` may give beside the metric, in words.
+    meanings: ClassVar[Mapping[str, str]] = {}
 
     signature: Signature
 
@@ -132,8 +134,20 @@ class Task(ABC):
         return []
 
     @abstractmethod
+    def count(self, split: Split) -> int:
+        """How many examples a split has."""
+
     def examples(self, split: Split, numbers: Sequence[int]) -> Batch:
         """The chosen sequences of a split side by side, each from its beginning, to look at."""
+        count = self.count(split)
+        for number in numbers:
+            if not 0 <= number < count:
+                raise UserError(f"an example is a number from 0 to {count - 1}, not {number}")
+        return self._examples(split, np.asarray(numbers, np.int64))
+
+    @abstractmethod
+    def _examples(self, split: Split, numbers: np.ndarray) -> Batch:
+        """`examples`, which there are."""
 
     def labels(self, batch: Batch, column: int) -> list[str]:
         """What stands under each step of one sequence in a picture: here the number of the step."""
@@ -142,14 +156,6 @@ class Task(ABC):
     def rng(self, *key: int) -> np.random.Generator:
         """A random generator of its own for this seed and key."""
         return np.random.default_rng([self.seed, *key])
-
-
-def check_examples(numbers: Sequence[int], available: int) -> np.ndarray:
-    """`numbers` as indices of examples, if there are such examples."""
-    for number in numbers:
-        if not 0 <= number < available:
-            raise UserError(f"an example is a number from 0 to {available - 1}, not {number}")
-    return np.asarray(numbers, np.int64)
 
 
 class Score(NamedTuple):

@@ -1,7 +1,7 @@
 """What copy and recall share: sequences of bits made on the fly, judged at the greatest length."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,7 +19,6 @@ from tardis_core.tasks.base import (
     Signature,
     Split,
     Task,
-    check_examples,
     score,
 )
 from tardis_core.tasks.details import Curve, Detail
@@ -118,9 +117,11 @@ class GeneratedTask(Task):
             )
         ]
 
-    def examples(self, split: Split, numbers: Sequence[int]) -> Batch:
+    def count(self, split: Split) -> int:
+        return int(getattr(self.config, f"{split}_sequences"))
+
+    def _examples(self, split: Split, numbers: np.ndarray) -> Batch:
         """Sequences of the greatest training length."""
-        check_examples(numbers, getattr(self.config, f"{split}_sequences"))
         longest = self.config.longest
         made = [
             self.make(longest, 1, np.random.default_rng([SPLIT_SEEDS[split], longest, number]))
@@ -149,7 +150,7 @@ class GeneratedTask(Task):
         return "".join(str(int(bit)) for bit in bits)
 
     def _evaluation_batches(self, split: Split, length: int) -> Iterator[Batch]:
-        count = getattr(self.config, f"{split}_sequences")
+        count = self.count(split)
         rng = np.random.default_rng([SPLIT_SEEDS[split], length])
         for start in range(0, count, EVALUATION_BATCH):
             yield self.make(length, min(EVALUATION_BATCH, count - start), rng)

@@ -8,7 +8,7 @@ of every stream, and the state is carried from batch to batch (truncated backpro
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,7 +26,6 @@ from tardis_core.tasks.base import (
     Signature,
     Split,
     Task,
-    check_examples,
     score,
 )
 
@@ -55,6 +54,7 @@ class Ptb(Task):
 
     Config = PtbConfig
     metric = Metric("bpc", "bits a symbol", "lower")
+    meanings: ClassVar = {"memory_bpc": "bits a symbol by the memory-only head, p(y | r, x)"}
     presets: ClassVar = {
         "smoke": {
             "task.length": 50,
@@ -146,11 +146,13 @@ class Ptb(Task):
             measured["memory_bpc"] = bits(result.memory_nats, result.steps)
         return measured
 
-    def examples(self, split: Split, numbers: Sequence[int]) -> Batch:
+    def count(self, split: Split) -> int:
+        return len(getattr(self.data, split)) // self.config.length
+
+    def _examples(self, split: Split, numbers: np.ndarray) -> Batch:
         """Example n is the n-th piece of `task.length` symbols of the text."""
-        text = getattr(self.data, split)
-        chosen = check_examples(numbers, len(text) // self.config.length)
-        return self._cut(text, chosen * self.config.length, self.config.length, continues=False)
+        text, length = getattr(self.data, split), self.config.length
+        return self._cut(text, numbers * length, length, continues=False)
 
     def labels(self, batch: Batch, column: int) -> list[str]:
         """The symbols that go in."""

@@ -7,7 +7,7 @@
 Padding stands in front and is masked, so all sequences of a batch end together.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,7 +25,6 @@ from tardis_core.tasks.base import (
     Signature,
     Split,
     Task,
-    check_examples,
     score,
 )
 from tardis_core.tasks.details import Detail, confusion
@@ -51,6 +50,7 @@ class Snli(Task):
 
     Config = SnliConfig
     metric = Metric("accuracy", "% of pairs", "higher")
+    meanings: ClassVar = {"nats": "nats a pair"}
     presets: ClassVar = {
         "smoke": {
             "task.evaluation_pairs": 500,
@@ -144,9 +144,11 @@ class Snli(Task):
             truth.append(batch.targets[-1].numpy())
         return [confusion("relations", snli.LABELS, np.concatenate(truth), np.concatenate(answers))]
 
-    def examples(self, split: Split, numbers: Sequence[int]) -> Batch:
-        pairs: snli.Pairs = getattr(self.data, split)
-        return make_batch(pairs, check_examples(numbers, len(pairs)))
+    def count(self, split: Split) -> int:
+        return len(getattr(self.data, split))
+
+    def _examples(self, split: Split, numbers: np.ndarray) -> Batch:
+        return make_batch(getattr(self.data, split), numbers)
 
     def labels(self, batch: Batch, column: int) -> list[str]:
         """The words."""

@@ -11,7 +11,6 @@ Two digits (of 5, 10 or 15), a column a step; shorter sequences wait, masked, be
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,7 +22,7 @@ from tardis_core.data import strokes
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import require
 from tardis_core.models.network import Network
-from tardis_core.tasks.base import TASKS, Batch, Metric, Signature, Split, Task, check_examples
+from tardis_core.tasks.base import TASKS, Batch, Metric, Signature, Split, Task
 from tardis_core.tasks.details import Curve, Detail, confusion
 from tardis_core.tasks.sampling import EpochSampler, ragged_indices
 
@@ -164,11 +163,12 @@ class Strokes(Task):
             truth.append(batch.targets[-self.config.digits :].numpy())
         return np.concatenate(truth, 1), np.concatenate(answers, 1)
 
-    def examples(self, split: Split, numbers: Sequence[int]) -> Batch:
+    def count(self, split: Split) -> int:
+        return int(getattr(self.config, f"{split}_sequences"))
+
+    def _examples(self, split: Split, numbers: np.ndarray) -> Batch:
         """As in training, with the true digits as the answers before."""
-        sequences = self._digits_of(split)
-        chosen = check_examples(numbers, len(sequences))
-        return make_batch(getattr(self.data, split), sequences[chosen])
+        return make_batch(getattr(self.data, split), self._digits_of(split)[numbers])
 
     def labels(self, batch: Batch, column: int) -> list[str]:
         """Where the pen goes, "|" where a digit ends, "?" and the digits named before."""

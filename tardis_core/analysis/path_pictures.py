@@ -1,0 +1,115 @@
+"""Pictures of path lengths and of the flow of gradients."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from tardis_core.analysis.gradients import Norms
+from tardis_core.analysis.paths import Paths
+
+SMALL = {"fontsize": 8}
+
+
+def draw_cell_lengths(lengths: Mapping[str, np.ndarray], expected: float, path: Path | str) -> None:
+    """The paper's figure of the path length in each cell, a panel a kind of memory.
+
+    Args:
+        lengths: length_NK of simulations by the name of their kind.
+    """
+    figure, panels = plt.subplots(
+        1, len(lengths), figsize=(5 * len(lengths), 3.4), sharey=True, layout="constrained"
+    )
+    for axes, (name, length_NK) in zip(np.atleast_1d(panels), lengths.items(), strict=True):
+        mean_K = length_NK.mean(0)
+        error_K = length_NK.std(0, ddof=1) / np.sqrt(len(length_NK))
+        axes.bar(
+            np.arange(len(mean_K)), mean_K, yerr=error_K, color="tab:blue", alpha=0.7, ecolor="0.4"
+        )
+        axes.axhline(expected, color="tab:red", lw=1, label=f"T/K - 1 = {expected:g}")
+        axes.set(xlabel="cell", title=f"{name}: mean of {len(length_NK)} simulations")
+        axes.legend(**SMALL)
+    np.atleast_1d(panels)[0].set_ylabel("path length in the cell")
+    _save(figure, path)
+
+
+def draw_shortest_paths(
+    cells: list[int], found: Mapping[str, list[Paths]], distance: int, path: Path | str
+) -> None:
+    """The paper's figure of shortest paths against memory sizes: a) in all, b) outside wormholes.
+
+    Args:
+        found: by the name of a kind, for each memory size the paths of all simulations (N,).
+    """
+    figure, panels = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+    titles = ("a) edges of the shortest path", "b) of these outside the wormholes")
+    for place, (axes, title) in enumerate(zip(panels, titles, strict=True)):
+        for name, by_size in found.items():
+            values = [np.asarray(paths[place]) for paths in by_size]
+            mean = np.array([each.mean() for each in values])
+            error = np.array([each.std(ddof=1) / np.sqrt(len(each)) for each in values])
+            axes.errorbar(cells, mean, error, marker="o", ms=3, lw=1.2, label=name)
+        axes.set(xlabel="memory cells", title=title, yscale="log", xscale="log")
+        axes.set_xticks(cells, [str(size) for size in cells])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+        axes.legend(**SMALL)
+    panels[0].axhline(distance, color="0.5", ls="--", lw=1)
+    _save(figure, path)
+
+
+def draw_paths_by_distance(found: Mapping[str, np.ndarray], path: Path | str, title: str) -> None:
+    """Mean length of the shortest path against the distance of two steps."""
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    longest = max(len(each) for each in found.values())
+    axes.plot(np.arange(longest), color="0.6", ls="--", lw=1, label="the recurrence alone")
+    for name, length_D in found.items():
+        axes.plot(length_D, lw=1.4, label=name)
+    highest = max(float(each.max()) for each in found.values())
+    axes.set(
+        xlabel="distance of two steps",
+        ylabel="edges of the shortest path",
+        ylim=(0, 1.3 * highest),
+        title=title,
+    )
+    axes.title.set_fontsize(10)
+    axes.grid(alpha=0.3)
+    axes.legend(**SMALL)
+    _save(figure, path)
+
+
+def draw_flow(found: Mapping[str, tuple[Norms, Norms]], path: Path | str, ylabel: str) -> None:
+    """Norms of Q, R and their sum against distance, a panel a model: medians, and 90 % dotted."""
+    figure, panels = plt.subplots(
+        1, len(found), figsize=(4.2 * len(found), 3.8), sharey=True, layout="constrained"
+    )
+    for axes, (name, (middle, upper)) in zip(np.atleast_1d(panels), found.items(), strict=True):
+        _draw_norms(axes, middle, upper)
+        axes.set(xlabel="distance t1 - t0", title=name, yscale="log", ylim=(1e-8, 10))
+        axes.grid(alpha=0.3)
+    first = np.atleast_1d(panels)[0]
+    first.set_ylabel(ylabel)
+    np.atleast_1d(panels)[-1].legend(**SMALL)
+    _save(figure, path)
+
+
+def _draw_norms(axes: Axes, middle: Norms, upper: Norms) -> None:
+    labels = {"Q": "Q: along the recurrence", "R": "R: through wormholes", "sum": "dh/dh = Q + R"}
+    colours = {"Q": "tab:orange", "R": "tab:blue", "sum": "black"}
+    for part, label in labels.items():
+        values, above = getattr(middle, f"{part}_D"), getattr(upper, f"{part}_D")
+        if not above.any():
+            continue
+        # On a logarithmic axis there is no zero: a gap says so.
+        axes.plot(np.where(values > 0, values, np.nan), color=colours[part], lw=1.4, label=label)
+        axes.plot(np.where(above > 0, above, np.nan), color=colours[part], lw=0.9, ls=":")
+
+
+def _save(figure: plt.Figure, path: Path | str) -> None:
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
