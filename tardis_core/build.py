@@ -40,7 +40,9 @@ def _build(config: Config, signature: Signature) -> Network:
     model_class: Any = MODELS.get(config.model)
     model = model_class(encoder.width, settings, config.memory_settings, estimator)
     width = settings.head or settings.hidden
-    head = OutputHead(settings.hidden, model.read_width, width, signature.outputs, settings.dropout)
+    head = OutputHead(
+        model.output_width, model.read_width, width, signature.outputs, settings.dropout
+    )
     memory_head = None
     if estimator is not None and estimator.memory_head:
         memory_head = MemoryHead(model.read_width, encoder.width, signature.outputs)

@@ -14,7 +14,7 @@ from tardis_core.registry import Registry
 
 
 class Episode(NamedTuple):
-    """What an estimator may learn from after a sequence; everything but `pi_TBK` is detached."""
+    """What an estimator may learn from after a sequence; everything but the logits is detached."""
 
     pi_TBK: Tensor  # read logits
     read_TB: Tensor  # the cells that were read
@@ -23,6 +23,14 @@ class Episode(NamedTuple):
     memory_reward_TB: Tensor | None  # the same by the memory-only head
     mask_TB: Tensor  # 1 where the step exists
     progress: float  # share of the training that is done
+    write_pi_TBK: Tensor | None = None  # write logits, of a model that chooses where to write
+    written_TB: Tensor | None = None  # the cells that were written
+
+    def choices(self) -> list[tuple[Tensor, Tensor]]:
+        """All that was chosen, as logits and cells: the reads, and the writes if they were."""
+        if self.write_pi_TBK is None or self.written_TB is None:
+            return [(self.pi_TBK, self.read_TB)]
+        return [(self.pi_TBK, self.read_TB), (self.write_pi_TBK, self.written_TB)]
 
 
 class Estimator(nn.Module, ABC):

@@ -53,6 +53,13 @@ def mean_of_the_others(reward_TB: Tensor, mask_TB: Tensor) -> Tensor:
     return (total_T1 - reward_TB * mask_TB) / others_TB
 
 
+def _likelihood(pi_TBK: Tensor, chosen_TB: Tensor) -> tuple[Tensor, Tensor]:
+    """The log-probability of what was chosen, and the entropy of the choice."""
+    log_p_TBK = torch.log_softmax(pi_TBK, dim=-1)
+    log_p_TB = log_p_TBK.gather(-1, chosen_TB.unsqueeze(-1)).squeeze(-1)
+    return log_p_TB, -(log_p_TBK.exp() * log_p_TBK).sum(-1)
+
+
 @ESTIMATORS.register("reinforce")
 class Reinforce(Estimator):
     """The gradient of the expected discounted return, for the addressing parameters alone."""
@@ -83,11 +90,11 @@ class Reinforce(Estimator):
         centred_TB = (reward_TB - baseline_TB.detach()) * mask_TB
         advantage_TB = self._normalise(discounted_returns(centred_TB, self.config.gamma), mask_TB)
 
-        log_p_TBK = torch.log_softmax(episode.pi_TBK, dim=-1)
-        chosen_TB = log_p_TBK.gather(-1, episode.read_TB.unsqueeze(-1)).squeeze(-1)
-        entropy = -((log_p_TBK.exp() * log_p_TBK).sum(-1) * mask_TB).sum() / steps
-
-        policy = -(advantage_TB * chosen_TB * mask_TB).sum() / steps
+        chosen_TB, entropy_TB = zip(
+            *(_likelihood(*each) for each in episode.choices()), strict=True
+        )
+        policy = -(advantage_TB * sum(chosen_TB) * mask_TB).sum() / steps
+        entropy = (sum(entropy_TB) * mask_TB).sum() / steps
         bonus = self.config.entropy * max(0.0, 1 - episode.progress / self.config.entropy_until)
         loss = self.config.weight * (policy - bonus * entropy)
         if self.input_baseline is not None:

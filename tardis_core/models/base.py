@@ -5,7 +5,7 @@ the batch; named tuples may be nested.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -24,6 +24,7 @@ class Reads(NamedTuple):
     pi_TBK: Tensor  # read logits, the last-read penalty included
     read_TB: Tensor  # the cell that was read, int64
     written_TB: Tensor  # the cell that was written, int64
+    write_pi_TBK: Tensor | None = None  # write logits, for models that choose where to write
 
 
 class Hidden(NamedTuple):
@@ -33,6 +34,7 @@ class Hidden(NamedTuple):
     r_TBQ: Tensor | None = None  # what was read, for models with a memory
     reads: Reads | None = None  # how it was chosen, for models that choose
     reset_TB2: Tensor | None = None  # (alpha, beta), for models with RESET gates
+    statistics: Any = None  # of the batch, for models that keep averages of them
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,7 @@ class ModelConfig:
     hidden: int = 128  # H, the size of the hidden state
     embedding: int = 0  # width of learned input vectors for symbols; 0 feeds one-hot vectors
     head: int = 0  # width of the hidden layer g of the output head; 0 takes `hidden`
-    layer_norm: bool = False
-    recurrent_dropout: float = 0.0
     dropout: float = 0.0  # on the input vectors and on the hidden layer of the output head
-    forget_bias: float = 1.0
     # Of tardis_core.kernels; all compute the same. auto takes the fastest that can.
     backend: Literal["auto", "reference", "torch", "native"] = "auto"
 
@@ -53,9 +52,14 @@ class ModelConfig:
         require(self.hidden >= 1, f"model.hidden must be at least 1, not {self.hidden}")
         require(self.embedding >= 0, f"model.embedding must not be negative: {self.embedding}")
         require(self.head >= 0, f"model.head must not be negative: {self.head}")
-        for name in ("recurrent_dropout", "dropout"):
-            rate = getattr(self, name)
-            require(0 <= rate < 1, f"model.{name} must be at least 0 and below 1, not {rate}")
+        require_rates(self, "dropout")
+
+
+def require_rates(config: ModelConfig, *names: str) -> None:
+    """Raise `UserError` unless these settings are shares of what is dropped."""
+    for name in names:
+        rate = getattr(config, name)
+        require(0 <= rate < 1, f"model.{name} must be at least 0 and below 1, not {rate}")
 
 
 class SequenceModel(nn.Module, ABC):
@@ -67,6 +71,11 @@ class SequenceModel(nn.Module, ABC):
 
     config: ModelConfig
     read_width: int = 0
+
+    @property
+    def output_width(self) -> int:
+        """The width of the hidden states that the output head sees."""
+        return self.config.hidden
 
     @abstractmethod
     def initial_state(self, batch: int, like: Tensor) -> State:
@@ -87,6 +96,12 @@ class SequenceModel(nn.Module, ABC):
         """Run a sequence; where the mask is False the state stays as it is.
 
         Without noise the model is deterministic, as at evaluation.
+        """
+
+    def after_batch(self, hidden: Hidden, progress: float) -> None:
+        """Take note of a batch, after its update; `progress` is the share of the training done.
+
+        For averages over batches and for schedules; nothing of a sequence may stay.
         """
 
 
@@ -115,6 +130,32 @@ def keep_where_masked(mask_B: Tensor, new: State, old: State) -> State:
         return torch.where(mask_B.view(-1, *[1] * (after.dim() - 1)), after, before)
 
     return map_state(select, new, old)
+
+
+def unroll(
+    step: Callable[..., tuple[State, tuple[Any, ...]]],
+    over: Sequence[Tensor | None],
+    state: State,
+    mask_TB: Tensor | None,
+) -> tuple[list[Any], State]:
+    """Run a step over time; where the mask is False the state stays as it is.
+
+    Args:
+        step: called with the state and one step of each of `over`; returns the new state and a
+            tuple of what the step made.
+        over: sequences, time first; those that are None stay None.
+
+    Returns:
+        what the steps made, stacked, in the order of the step's tuple; and the last state
+    """
+    length = next(len(each) for each in over if each is not None)
+    steps = zip(*([None] * length if each is None else each.unbind() for each in over), strict=True)
+    made = []
+    for t, inputs in enumerate(steps):
+        new, outputs = step(state, *inputs)
+        state = new if mask_TB is None else keep_where_masked(mask_TB[t], new, state)
+        made.append(outputs)
+    return [torch.stack(each) for each in zip(*made, strict=True)], state
 
 
 def dropout_mask(

@@ -3,14 +3,30 @@
 Letters: B batch, D input, H hidden, Q width of what is read. Gates stand in the order f, i, o, g.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tardis_core.models.base import ModelConfig, require_rates
+
 RESET_TEMPERATURE = 0.3
 RESET_GATES = 2  # alpha, beta
+
+
+@dataclass(frozen=True)
+class LstmConfig(ModelConfig):
+    """What the models share that are an LSTM at heart."""
+
+    layer_norm: bool = False
+    recurrent_dropout: float = 0.0
+    forget_bias: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_rates(self, "recurrent_dropout")
 
 
 class ControllerState(NamedTuple):

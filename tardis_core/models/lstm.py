@@ -9,12 +9,11 @@ from tardis_core import kernels
 from tardis_core.models.base import (
     MODELS,
     Hidden,
-    ModelConfig,
     SequenceModel,
     dropout_mask,
     keep_where_masked,
 )
-from tardis_core.models.controller import Controller, ControllerState
+from tardis_core.models.controller import Controller, ControllerState, LstmConfig
 
 
 class LstmNoise(NamedTuple):
@@ -25,7 +24,10 @@ class LstmNoise(NamedTuple):
 class Lstm(SequenceModel):
     """LSTM with optional layer normalisation and recurrent dropout, as the paper's baseline has."""
 
-    def __init__(self, inputs: int, model: ModelConfig, memory: None, estimator: None) -> None:
+    Config = LstmConfig
+    config: LstmConfig
+
+    def __init__(self, inputs: int, model: LstmConfig, memory: None, estimator: None) -> None:
         super().__init__()
         self.config = model
         self.controller = Controller(

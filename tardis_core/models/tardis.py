@@ -4,7 +4,7 @@ Letters: B batch, T time, D input, H hidden, K cells, A address, C content, Q = 
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,17 +17,16 @@ from tardis_core.models.addressing import Addressing, CellWeights
 from tardis_core.models.base import (
     MODELS,
     Hidden,
-    ModelConfig,
     Reads,
     SequenceModel,
     dropout_mask,
     keep_where_masked,
 )
-from tardis_core.models.controller import RESET_GATES, Controller, ControllerState
+from tardis_core.models.controller import RESET_GATES, Controller, ControllerState, LstmConfig
 
 
 @dataclass(frozen=True)
-class TardisConfig(ModelConfig):
+class TardisConfig(LstmConfig):
     """The controller."""
 
     reset_gates: bool = True  # the paper's "+ R"
@@ -35,27 +34,36 @@ class TardisConfig(ModelConfig):
 
 
 @dataclass(frozen=True)
-class MemoryConfig:
-    """The external memory and the MLP that addresses it."""
+class CellsConfig:
+    """The cells of the external memory."""
 
     cells: int = 16  # K
     address: int = 4  # A
     content: int = 32  # C, the width of a micro-state
-    attention: int = 0  # P, the width of the addressing MLP; 0 takes a quarter of `model.hidden`
     address_density: float = 0.5  # the share of an address that is not zero
     address_scale: float = 1.0  # standard deviation of those entries
-    gain: float = 1.0  # initial scale of W_m in the read logits, times the usual one
 
     def __post_init__(self) -> None:
         for name in ("cells", "address", "content"):
             value = getattr(self, name)
             require(value >= 1, f"memory.{name} must be at least 1, not {value}")
-        require(self.attention >= 0, f"memory.attention must not be negative: {self.attention}")
         density = self.address_density
         require(0 < density <= 1, f"memory.address_density must be in (0, 1], not {density}")
-        for name in ("address_scale", "gain"):
-            value = getattr(self, name)
-            require(value > 0, f"memory.{name} must be above 0, not {value}")
+        scale = self.address_scale
+        require(scale > 0, f"memory.address_scale must be above 0, not {scale}")
+
+
+@dataclass(frozen=True)
+class MemoryConfig(CellsConfig):
+    """The external memory and the MLP that addresses it."""
+
+    attention: int = 0  # P, the width of the addressing MLP; 0 takes a quarter of `model.hidden`
+    gain: float = 1.0  # initial scale of W_m in the read logits, times the usual one
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.attention >= 0, f"memory.attention must not be negative: {self.attention}")
+        require(self.gain > 0, f"memory.gain must be above 0, not {self.gain}")
 
 
 class TardisState(NamedTuple):
@@ -90,31 +98,18 @@ def gumbel(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> 
     return -exponential.clamp_min(torch.finfo(like.dtype).tiny).log()
 
 
-@MODELS.register("tardis")
-class Tardis(SequenceModel):
-    """At every step: choose a cell, read it, update the controller, write its micro-state."""
+class WormholeModel(SequenceModel):
+    """An LSTM whose memory holds its own past states; a subclass chooses the cells."""
 
     Config = TardisConfig
-    Memory = MemoryConfig
-    discrete = True
+    Memory: ClassVar[type] = CellsConfig
     config: TardisConfig
     address_KA: Tensor
 
-    def __init__(
-        self, inputs: int, model: TardisConfig, memory: MemoryConfig, estimator: Estimator
-    ) -> None:
-        super().__init__()
-        self.config, self.memory_config, self.estimator = model, memory, estimator
+    def _build(self, inputs: int, model: TardisConfig, memory: CellsConfig) -> None:
+        """The parts beside the choice of cells; a subclass calls it when its own are made."""
+        self.config, self.memory_config = model, memory
         self.read_width = memory.address + memory.content
-        self.addressing = Addressing(
-            inputs=inputs,
-            hidden=model.hidden,
-            cells=memory.cells,
-            address=memory.address,
-            content=memory.content,
-            width=memory.attention or max(1, model.hidden // 4),
-            memory_gain=memory.gain,
-        )
         self.controller = Controller(
             inputs,
             model.hidden,
@@ -142,18 +137,84 @@ class Tardis(SequenceModel):
             ControllerState(zeros, zeros), mem.empty(batch, size.cells, size.content, like)
         )
 
+    def draw_reset(self, x_TBD: Tensor, generator: torch.Generator) -> Tensor | None:
+        """Logistic noise of the RESET gates."""
+        if not self.config.reset_gates:
+            return None
+        pair = gumbel((2, *x_TBD.shape[:2], RESET_GATES), x_TBD, generator)
+        return pair[0] - pair[1]  # the difference of two Gumbels is logistic
+
+    def draw_dropout(self, x_TBD: Tensor, generator: torch.Generator) -> Tensor | None:
+        """The mask of recurrent dropout."""
+        shape = (*x_TBD.shape[:2], self.config.hidden)
+        return dropout_mask(shape, self.config.recurrent_dropout, x_TBD, generator)
+
+    def advance(
+        self,
+        zx_gates_BG: Tensor,
+        pi_BK: Tensor,
+        w_BK: Tensor,
+        state: TardisState,
+        reset_noise_B2: Tensor | None,
+        dropout_BH: Tensor | None,
+        place_BK: Tensor | None = None,
+    ) -> tuple[TardisState, Hidden]:
+        """What follows the choice: read, update the controller, write its micro-state.
+
+        Args:
+            pi_BK: the read logits, reported and not used.
+            w_BK: the read weights.
+            place_BK: the one-hot place of the write; None takes that of Algorithm 1.
+        """
+        memory = state.memory
+        r_BQ = mem.read(w_BK, self.address_KA, memory.content_BKC)
+        controller, reset_B2 = self.controller(
+            zx_gates_BG, r_BQ, state.controller, reset_noise_B2, dropout_BH
+        )
+        read_BK = w_BK.detach()  # usage, penalty and the place of the write carry no gradient
+        if place_BK is None:
+            place_BK = mem.write_cell(read_BK, memory.steps_B)
+        microstate_BC = self.W_m(controller.h_BH)
+        memory = mem.MemoryState(
+            content_BKC=mem.write(memory.content_BKC, place_BK, microstate_BC),
+            reads_BK=memory.reads_BK + read_BK,
+            last_read_BK=read_BK,
+            steps_B=memory.steps_B + 1,
+        )
+        reads = Reads(pi_BK, read_BK, place_BK)
+        return TardisState(controller, memory), Hidden(controller.h_BH, r_BQ, reads, reset_B2)
+
+
+@MODELS.register("tardis")
+class Tardis(WormholeModel):
+    """At every step: choose a cell, read it, update the controller, write its micro-state."""
+
+    Memory = MemoryConfig
+    discrete = True
+
+    def __init__(
+        self, inputs: int, model: TardisConfig, memory: MemoryConfig, estimator: Estimator
+    ) -> None:
+        super().__init__()
+        self.estimator = estimator
+        self.addressing = Addressing(
+            inputs=inputs,
+            hidden=model.hidden,
+            cells=memory.cells,
+            address=memory.address,
+            content=memory.content,
+            width=memory.attention or max(1, model.hidden // 4),
+            memory_gain=memory.gain,
+        )
+        self._build(inputs, model, memory)
+
     def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> TardisNoise:
-        T, B, _ = x_TBD.shape
-        reset_TB2 = None
-        if self.config.reset_gates:
-            pair = gumbel((2, T, B, RESET_GATES), x_TBD, generator)
-            reset_TB2 = pair[0] - pair[1]  # the difference of two Gumbels is logistic
+        reset_TB2 = self.draw_reset(x_TBD, generator)
+        cells = (*x_TBD.shape[:2], self.memory_config.cells)
         return TardisNoise(
-            read_TBK=gumbel((T, B, self.memory_config.cells), x_TBD, generator),
+            read_TBK=gumbel(cells, x_TBD, generator),
             reset_TB2=reset_TB2,
-            dropout_TBH=dropout_mask(
-                (T, B, self.config.hidden), self.config.recurrent_dropout, x_TBD, generator
-            ),
+            dropout_TBH=self.draw_dropout(x_TBD, generator),
         )
 
     def forward(
@@ -181,7 +242,7 @@ class Tardis(SequenceModel):
             )
             state = new if mask_TB is None else keep_where_masked(mask_TB[t], new, state)
             steps.append(made)
-        return _stack(steps), state
+        return stack_steps(steps), state
 
     def step(
         self,
@@ -202,33 +263,20 @@ class Tardis(SequenceModel):
             memory._replace(content_BKC=seen(memory.content_BKC)),
         )
         w_BK = self.estimator.read_weights(pi_BK, noise.read_TBK if noise else None, h_BH)
-        r_BQ = mem.read(w_BK, self.address_KA, memory.content_BKC)
-
-        controller, reset_B2 = self.controller(
+        return self.advance(
             zx_gates_BG,
-            r_BQ,
-            state.controller,
+            pi_BK,
+            w_BK,
+            state,
             noise.reset_TB2 if noise else None,
             noise.dropout_TBH if noise else None,
         )
 
-        read_BK = w_BK.detach()  # usage, penalty and the place of the write carry no gradient
-        place_BK = mem.write_cell(read_BK, memory.steps_B)
-        microstate_BC = self.W_m(controller.h_BH)
-        memory = mem.MemoryState(
-            content_BKC=mem.write(memory.content_BKC, place_BK, microstate_BC),
-            reads_BK=memory.reads_BK + read_BK,
-            last_read_BK=read_BK,
-            steps_B=memory.steps_B + 1,
-        )
-        reads = Reads(pi_BK, read_BK, place_BK)
-        return TardisState(controller, memory), Hidden(controller.h_BH, r_BQ, reads, reset_B2)
 
-
-def _stack(steps: list[Hidden]) -> Hidden:
+def stack_steps(steps: list[Hidden]) -> Hidden:
     """The steps of a sequence as one, one-hot choices as indices."""
-    h, r, reads, reset = zip(*steps, strict=True)
-    pi, read, place = zip(*reads, strict=True)
+    h, r, reads, reset, *_ = zip(*steps, strict=True)
+    pi, read, place, *_ = zip(*reads, strict=True)
     return Hidden(
         torch.stack(h),
         torch.stack(r),

@@ -77,6 +77,11 @@ class Trainer:
         return bool(training.patience) and self.best is not None and waited >= training.patience
 
     @property
+    def _progress(self) -> float:
+        """The share of the training that is done."""
+        return self.update / self.config.training.updates
+
+    @property
     def validation_due(self) -> bool:
         """Whether the update just made is one after which to validate."""
         training = self.config.training
@@ -106,6 +111,7 @@ class Trainer:
         batch = self.task.train_batch(self.update).to(self.device)
         made = self._objective(batch)
         norm = self._descend(made)
+        self.network.model.after_batch(made.hidden, self._progress)
         self.carried = map_state(torch.Tensor.detach, made.state)
         self.update += 1
         loss = float(made.task_loss.detach())
@@ -117,11 +123,10 @@ class Trainer:
         return loss
 
     def _objective(self, batch: Batch) -> Objective:
-        progress = self.update / self.config.training.updates
         state = self.carried if batch.continues else None
         with self._precision():
             return objective(
-                self.network, self.task.signature, batch, state, self.generator, progress
+                self.network, self.task.signature, batch, state, self.generator, self._progress
             )
 
     def _precision(self) -> AbstractContextManager[Any]:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tardis_core.estimators.base import Episode, Estimator
-from tardis_core.models.base import State
+from tardis_core.models.base import Hidden, State
 from tardis_core.models.network import Network, Prediction
 from tardis_core.tasks.base import Batch, Signature
 
@@ -18,6 +18,7 @@ class Objective(NamedTuple):
     task_loss: Tensor  # Eq. (12), in nats
     figures: dict[str, Tensor]  # worth watching
     state: State
+    hidden: Hidden
 
 
 def objective(
@@ -52,7 +53,7 @@ def objective(
         open_2 = (prediction.hidden.reset_TB2.detach() * mask_TB.unsqueeze(-1)).sum((0, 1))
         alpha, beta = open_2 / mask_TB.sum()
         figures |= {"alpha": alpha, "beta": beta}
-    return Objective(loss, task_loss, figures, state)
+    return Objective(loss, task_loss, figures, state, prediction.hidden)
 
 
 def _episode(
@@ -72,4 +73,6 @@ def _episode(
         memory_reward_TB=None if memory_ll_TB is None else memory_ll_TB.detach(),
         mask_TB=mask_TB,
         progress=progress,
+        write_pi_TBK=reads.write_pi_TBK,
+        written_TB=reads.written_TB,
     )

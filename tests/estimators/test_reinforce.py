@@ -356,3 +356,20 @@ def test_the_weight_scales_the_policy_gradient_and_no_other():
     for name, gradient in gradients[0.1].items():
         factor = 3 if name.startswith("model.addressing.") else 1
         torch.testing.assert_close(gradients[0.3][name], factor * gradient, rtol=1e-9, atol=1e-12)
+
+
+# Writes that are chosen
+
+
+def test_a_chosen_write_is_learned_like_a_chosen_read():
+    """The likelihood of both choices is a product: its logarithm, and the entropy, are sums."""
+    pi, write_pi = (torch.zeros(1, 1, 2).double().requires_grad_() for _ in range(2))
+    made = episode([[3.0]], pi=pi)._replace(
+        write_pi_TBK=write_pi, written_TB=torch.zeros(1, 1, dtype=torch.int64)
+    )
+    loss, figures = make().loss(made)
+    assert loss.item() == pytest.approx(2 * 3.0 * LN2)
+    assert figures["read_entropy"].item() == pytest.approx(2 * LN2)
+    loss.backward()
+    assert pi.grad.flatten().tolist() == pytest.approx([1.5, -1.5])  # cell 1 was read
+    assert write_pi.grad.flatten().tolist() == pytest.approx([-1.5, 1.5])  # cell 0 was written

@@ -5,7 +5,8 @@ import dataclasses
 import torch
 
 from tardis_core.estimators.base import ESTIMATORS
-from tardis_core.models.base import MODELS, ModelConfig, flatten_state, map_state
+from tardis_core.models.base import MODELS, flatten_state, map_state
+from tardis_core.models.controller import LstmConfig
 from tardis_core.models.tardis import MemoryConfig, TardisConfig
 
 
@@ -35,7 +36,7 @@ def make_model(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if kind == "lstm":
-            model = MODELS.get("lstm")(D, ModelConfig(hidden=H, **options), None, None)
+            model = MODELS.get("lstm")(D, LstmConfig(hidden=H, **options), None, None)
         else:
             made = ESTIMATORS.get(kind)
             memory = MemoryConfig(cells=K, address=A, content=C, attention=P)

@@ -21,7 +21,8 @@ from small_tardis import (
 
 from tardis_core.build import build_network
 from tardis_core.config import make_config
-from tardis_core.models.base import MODELS, ModelConfig
+from tardis_core.models.base import MODELS
+from tardis_core.models.controller import LstmConfig
 from tardis_core.tasks.base import Signature
 
 SIZES = {
@@ -233,7 +234,7 @@ def test_network_logits_agree_with_the_reference(embedding, noisy):
 
 
 def make_lstm(D=3, H=5, **options):
-    model = MODELS.get("lstm")(D, ModelConfig(hidden=H, **options), None, None)
+    model = MODELS.get("lstm")(D, LstmConfig(hidden=H, **options), None, None)
     return randomise(model.double(), seed=2)
 
 
