@@ -6,14 +6,23 @@ import dataclasses
 import pytest
 import torch
 
+from tardis_core import kernels
 from tardis_core.build import build_network
 from tardis_core.config import NO_ESTIMATOR, make_config
+from tardis_core.errors import UserError
 from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS, flatten_state, map_state
 from tardis_core.tasks.base import TASKS, Batch
 
 SIGNATURE = TASKS.get("copy").signature
-TINY = {"model.hidden": 6, "memory.cells": 3, "memory.address": 2, "memory.content": 3}
+TINY = {
+    "model.hidden": 6,
+    "model.hyper_hidden": 4,
+    "model.hyper_embedding": 2,
+    "memory.cells": 3,
+    "memory.address": 2,
+    "memory.content": 3,
+}
 PAIRS = [
     (model, estimator)
     for model in MODELS.names()
@@ -24,17 +33,21 @@ every_model = pytest.mark.parametrize(("model", "estimator"), PAIRS)
 
 def tiny_network(model, estimator, seed=0, **overrides):
     """A network in float64, as small as its settings allow."""
+    sizes = {key: value for key, value in TINY.items() if key in settings_of(model)}
+    config = make_config("copy", model, estimator, "smoke", seed, sizes | overrides)
+    return build_network(config, SIGNATURE).double()
+
+
+def settings_of(model):
+    """The names of the settings that a model has."""
     kind = MODELS.get(model)
     sections = {"model": kind.Config, "memory": kind.Memory}
-    known = {
+    return {
         f"{section}.{field.name}"
         for section, settings in sections.items()
         if settings is not None
         for field in dataclasses.fields(settings)
     }
-    sizes = {key: value for key, value in TINY.items() if key in known}
-    config = make_config("copy", model, estimator, "smoke", seed, sizes | overrides)
-    return build_network(config, SIGNATURE).double()
 
 
 def vectors(T=7, B=3, seed=0):
@@ -135,7 +148,8 @@ def test_without_noise_the_network_is_deterministic(model, estimator):
 
 @every_model
 def test_all_noise_comes_from_the_generator(model, estimator):
-    overrides = {"model.dropout": 0.3, "model.recurrent_dropout": 0.3}
+    rates = {"model.dropout": 0.3, "model.recurrent_dropout": 0.3}
+    overrides = {key: value for key, value in rates.items() if key in settings_of(model)}
     network, x = tiny_network(model, estimator, **overrides), vectors()
     torch.manual_seed(0)
     one, _ = network(x, generator=seeded(1))
@@ -194,8 +208,9 @@ def test_outputs_depend_on_the_past_and_never_on_the_future(model, estimator):
     ("model", "estimator"), [pair for pair in PAIRS if pair[1] in ("gumbel", NO_ESTIMATOR)]
 )
 def test_gradients_reach_every_parameter(model, estimator):
-    network, x = tiny_network(model, estimator), vectors(T=9)
-    batch = Batch(x, torch.ones(9, 3, SIGNATURE.outputs), torch.ones(9, 3, dtype=torch.bool))
+    T = 20
+    network, x = tiny_network(model, estimator), vectors(T)
+    batch = Batch(x, torch.ones(T, 3, SIGNATURE.outputs), torch.ones(T, 3, dtype=torch.bool))
     prediction, _ = network(x, generator=seeded())
     SIGNATURE.loss(SIGNATURE.log_likelihood(prediction.logits_TBO, batch), batch).backward()
     for name, parameter in network.named_parameters():
@@ -208,8 +223,7 @@ def test_gradients_reach_every_parameter(model, estimator):
 def test_discrete_models_say_how_they_chose(model, estimator):
     network = tiny_network(model, estimator)
     hidden = network(vectors())[0].hidden
-    assert (hidden.reads is not None) == MODELS.get(model).discrete
-    if hidden.reads is not None:
+    if MODELS.get(model).discrete:
         assert torch.equal(hidden.reads.pi_TBK.argmax(-1), hidden.reads.read_TB)
     assert (hidden.r_TBQ is not None) == (network.model.read_width > 0)
     if hidden.r_TBQ is not None:
@@ -224,3 +238,24 @@ def test_dropout_of_the_inputs_drops_some_and_scales_the_rest(model, estimator):
     torch.testing.assert_close(seen[kept], 4 * x[kept])
     assert kept.double().mean().item() == pytest.approx(0.25, abs=0.06)
     assert torch.equal(network(x)[0].x_TBD, x)
+
+
+@every_model
+def test_mixed_precision_comes_close_and_keeps_the_state_in_float32(model, estimator):
+    network, x = tiny_network(model, estimator).float(), vectors(T=3).float()
+    expected, _ = network(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found, state = network(x)
+    torch.testing.assert_close(found.logits_TBO.float(), expected.logits_TBO, rtol=0.1, atol=0.1)
+    assert all(part.dtype in (torch.float32, torch.int64) for part in flatten_state(state))
+
+
+@every_model
+def test_a_model_without_a_kernel_says_so(model, estimator):
+    network, x = tiny_network(model, estimator), vectors()
+    backend = kernels.resolve(network.model, x)
+    assert backend == ("native" if model in ("lstm", "tardis") else "reference")
+    if backend == "reference":
+        network.model.config = dataclasses.replace(network.model.config, backend="native")
+        with pytest.raises(UserError, match="no kernel for the model"):
+            kernels.resolve(network.model, x)
