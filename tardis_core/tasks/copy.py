@@ -17,6 +17,7 @@ from tardis_core.tasks.base import TASKS, Batch, Signature
 from tardis_core.tasks.generated import (
     PAPER_SIZES,
     RATE,
+    SOFT_MEMORIES,
     GeneratedConfig,
     GeneratedTask,
     as_batch,
@@ -53,7 +54,7 @@ class Copy(GeneratedTask):
         "small": {**PAPER_SIZES, **RATE, **RECIPE, "training.updates": 10_000},
         "paper": {**PAPER_SIZES, **RATE, **RECIPE, "training.updates": 20_000},
     }
-    recipes: ClassVar = {"reinforce": {"estimator.auxiliary_share": 0.5}}
+    recipes: ClassVar = {"reinforce": {"estimator.auxiliary_share": 0.5}, **SOFT_MEMORIES}
 
     def make(self, length: int, count: int, rng: np.random.Generator) -> Batch:
         bits = rng.integers(0, 2, (length, count, BITS)).astype(np.float32)

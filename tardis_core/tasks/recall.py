@@ -19,6 +19,7 @@ from tardis_core.tasks.base import TASKS, Batch, Signature
 from tardis_core.tasks.generated import (
     PAPER_SIZES,
     RATE,
+    SOFT_MEMORIES,
     GeneratedConfig,
     GeneratedTask,
     as_batch,
@@ -75,7 +76,7 @@ class Recall(GeneratedTask):
         "small": {**PAPER_SIZES, **RATE, **RECIPE, "training.updates": 10_000},
         "paper": {**PAPER_SIZES, **RATE, **RECIPE, "training.updates": 20_000},
     }
-    recipes: ClassVar = {"reinforce": {"estimator.auxiliary_share": 0.5}}
+    recipes: ClassVar = {"reinforce": {"estimator.auxiliary_share": 0.5}, **SOFT_MEMORIES}
 
     def make(self, length: int, count: int, rng: np.random.Generator) -> Batch:
         items = rng.integers(0, 2, (length, VECTORS, count, BITS)).astype(np.float32)
