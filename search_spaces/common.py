@@ -16,6 +16,8 @@ from optuna.distributions import (
     IntDistribution,
 )
 
+from search_spaces.models import has, of
+
 T = TypeVar("T")
 Ranges = Mapping[str, BaseDistribution]
 
@@ -91,6 +93,17 @@ def ask_all(trial: optuna.Trial, ranges: Ranges, *names: str) -> dict[str, Any]:
     return {name: ask(trial, name, ranges[name]) for name in names}
 
 
+def ask_known(trial: optuna.Trial, ranges: Ranges, model: str, *names: str) -> dict[str, Any]:
+    """Suggest those of the named settings that the model has."""
+    return ask_all(trial, ranges, *(name for name in names if has(model, name)))
+
+
+def ask_own(trial: optuna.Trial, model: str) -> dict[str, Any]:
+    """Suggest what only this model has."""
+    own = of(model).own
+    return ask_all(trial, own, *own)
+
+
 def ask_model(
     trial: optuna.Trial, estimators: Sequence[str], models: Sequence[str]
 ) -> dict[str, Any]:
@@ -99,7 +112,7 @@ def ask_model(
     A single choice is asked for, too, so that whoever fixes it changes what depends on it.
     """
     model = ask(trial, "model", _named("model", models))
-    if model != TARDIS:
+    if not of(model).discrete:
         return {"model": model, "estimator": NO_ESTIMATOR}
     return {"model": model, "estimator": ask(trial, "estimator", _named("estimator", estimators))}
 
@@ -133,22 +146,41 @@ def guesses(
     sizes: Mapping[str, Any],
     estimators: Sequence[str],
     models: Sequence[str],
+    recipes: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows that the search allows, each a full point of the space."""
+    """The rows that the search allows, each a full point of the space.
+
+    A model without a row of its own has its preset, once for every estimator that it can have.
+
+    Args:
+        recipes: what the task sets differently for a model.
+    """
     return [
-        _point(row, sizes)
-        for row in rows
-        if row.model in models and (row.model != TARDIS or row.estimator in estimators)
+        _point(row, sizes, (recipes or {}).get(row.model, {}))
+        for row in (*rows, *_other_rows(rows, estimators, models))
+        if row.model in models and (not of(row.model).discrete or row.estimator in estimators)
     ]
 
 
-def _point(row: Row, sizes: Mapping[str, Any]) -> dict[str, Any]:
-    if row.model != TARDIS:
-        own = {name: value for name, value in sizes.items() if not _of_tardis(name)}
-        return {"model": row.model, **own, **row.settings}
+def _other_rows(rows: Sequence[Row], estimators: Sequence[str], models: Sequence[str]) -> list[Row]:
+    named = {row.model for row in rows}
+    # An estimator is set up as in the first row that has it.
+    settings = {
+        row.estimator: {
+            name: value for name, value in row.settings.items() if name.startswith("estimator.")
+        }
+        for row in reversed(rows)
+    }
+    return [
+        Row(model, estimator, settings.get(estimator, {}))
+        for model in sorted(set(models) - named)
+        for estimator in (estimators if of(model).discrete else [NO_ESTIMATOR])
+    ]
+
+
+def _point(row: Row, sizes: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
+    known = {name: value for name, value in sizes.items() if has(row.model, name)}
+    chosen = {"estimator": row.estimator} if of(row.model).discrete else {}
     learned = REINFORCE_GUESS if row.estimator == REINFORCE else {}
-    return {"model": row.model, "estimator": row.estimator, **sizes, **learned, **row.settings}
-
-
-def _of_tardis(name: str) -> bool:
-    return name.startswith(("memory.", "model.reset_"))
+    own = {**known, **of(row.model).guess, **recipe, **learned}
+    return {"model": row.model, **chosen, **own, **row.settings}

@@ -6,7 +6,7 @@ from typing import Any
 import optuna
 
 from search_spaces.common import DEFAULT_MODELS, at_scale, guesses
-from search_spaces.generated import PAPER_SIZES, ROWS, SMOKE_SIZES, search
+from search_spaces.generated import PAPER_SIZES, RECIPES, ROWS, SMOKE_SIZES, search
 
 # What the paper does not say: the recipe of the task in `tardis_core`.
 RECIPE: Mapping[str, Any] = {
@@ -36,4 +36,5 @@ def first_guesses(
     scale: str, estimators: Sequence[str], models: Sequence[str] = DEFAULT_MODELS
 ) -> list[dict[str, Any]]:
     """The rows of table "NTM tasks": gumbel, and REINFORCE with the auxiliary cost."""
-    return guesses(ROWS, at_scale(SIZES, scale), estimators, models)
+    recipes = at_scale(RECIPES, scale)
+    return guesses(ROWS, at_scale(SIZES, scale), estimators, models, recipes)

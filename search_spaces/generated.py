@@ -13,8 +13,9 @@ from search_spaces.common import (
     TARDIS,
     Ranges,
     Row,
-    ask_all,
+    ask_known,
     ask_model,
+    ask_own,
     ask_reinforce,
     at_scale,
     choices,
@@ -70,6 +71,14 @@ PAPER_SIZES: Mapping[str, Any] = {
     "training.learning_rate": 3e-3,
 }
 SMOKE_SIZES: Mapping[str, Any] = {**PAPER_SIZES, "model.hidden": 48, "memory.content": 16}
+# What the tasks of `tardis_core` set differently for a model.
+_MORE_CELLS = {"memory.cells": 32, "training.learning_rate": 1e-3}
+_RIVALS = dict.fromkeys(("ntm", "dntm", "dntm-discrete"), _MORE_CELLS)
+RECIPES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "smoke": {},
+    "small": _RIVALS,
+    "paper": _RIVALS,
+}
 # Table "NTM tasks". The paper's reward is the auxiliary one alone.
 ROWS = (
     Row(TARDIS, "gumbel"),
@@ -86,14 +95,15 @@ def search(
     """The settings of one trial."""
     ranges = at_scale(RANGES, scale)
     settings = ask_model(trial, estimators, models)
-    settings |= ask_all(trial, ranges, "model.hidden", "model.layer_norm", "task.draws")
-    settings |= ask_all(trial, ranges, "training.learning_rate", "training.clip")
-    if settings["model"] == TARDIS:
-        settings |= ask_all(trial, ranges, "memory.cells", "memory.address", "memory.content")
-        settings |= ask_all(trial, ranges, "memory.address_scale", "memory.gain")
-        settings |= ask_all(trial, ranges, "model.reset_gates")
-        if settings["model.reset_gates"]:
-            settings |= ask_all(trial, ranges, "model.reset_bias")
+    model = settings["model"]
+    settings |= ask_known(trial, ranges, model, "model.hidden", "model.layer_norm", "task.draws")
+    settings |= ask_known(trial, ranges, model, "training.learning_rate", "training.clip")
+    settings |= ask_known(trial, ranges, model, "memory.cells", "memory.address", "memory.content")
+    settings |= ask_known(trial, ranges, model, "memory.address_scale", "memory.gain")
+    settings |= ask_known(trial, ranges, model, "model.reset_gates")
+    if settings.get("model.reset_gates"):
+        settings |= ask_known(trial, ranges, model, "model.reset_bias")
+    settings |= ask_own(trial, model)
     if settings["estimator"] == REINFORCE:
         settings |= ask_reinforce(trial, mixed=True)
     return settings

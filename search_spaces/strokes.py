@@ -12,8 +12,9 @@ from search_spaces.common import (
     TARDIS,
     Ranges,
     Row,
-    ask_all,
+    ask_known,
     ask_model,
+    ask_own,
     ask_reinforce,
     at_scale,
     choices,
@@ -113,12 +114,13 @@ def space(
     """The settings of one trial."""
     ranges = at_scale(RANGES, scale)
     settings = ask_model(trial, estimators, models)
-    settings |= ask_all(trial, ranges, "model.hidden", "model.layer_norm")
-    settings |= ask_all(trial, ranges, "model.recurrent_dropout")
-    settings |= ask_all(trial, ranges, "training.learning_rate", "training.clip")
-    if settings["model"] == TARDIS:
-        settings |= ask_all(trial, ranges, "memory.cells", "memory.address", "memory.content")
-        settings |= ask_all(trial, ranges, "model.reset_gates")
+    model = settings["model"]
+    settings |= ask_known(trial, ranges, model, "model.hidden", "model.layer_norm")
+    settings |= ask_known(trial, ranges, model, "model.recurrent_dropout")
+    settings |= ask_known(trial, ranges, model, "training.learning_rate", "training.clip")
+    settings |= ask_known(trial, ranges, model, "memory.cells", "memory.address", "memory.content")
+    settings |= ask_known(trial, ranges, model, "model.reset_gates")
+    settings |= ask_own(trial, model)
     if settings["estimator"] == REINFORCE:
         settings |= ask_reinforce(trial)
     return settings

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from optuna.samplers import RandomSampler
 
 import search_spaces
-from search_spaces import common
+from search_spaces import common, models
 from tardis_core.config import NO_ESTIMATOR, make_config
 from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS
@@ -76,6 +76,28 @@ def test_what_is_proposed_is_a_run_for_other_models_too(task, scale):
     for _, found in sampled(task, scale, ("gumbel", "reinforce"), BOTH):
         seen.add((found["model"], resolve(task, scale, found).estimator))
     assert seen == {("lstm", "none"), ("tardis", "gumbel"), ("tardis", "reinforce")}
+
+
+@pytest.mark.parametrize("model", MODELS.names())
+@pytest.mark.parametrize("task", search_spaces.names())
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_model_is_searched_over_settings_that_it_has(task, scale, model):
+    asked = set()
+    for trial, found in sampled(task, scale, ("gumbel", "reinforce"), (model,), count=8):
+        config = resolve(task, scale, found)
+        assert config.model == model
+        resolved = config.settings() | {"model": config.model, "estimator": config.estimator}
+        assert trial.params.items() <= found.items() <= resolved.items()
+        asked |= found.keys()
+    # What only this model has is searched, unless it is a detail that nobody turns.
+    assert set(models.of(model).own) <= asked
+    assert set(models.of(model).guess) <= config.settings().keys()
+
+
+def test_the_table_of_models_is_that_of_the_core():
+    assert set(models.MODELS) == set(MODELS.names())
+    for name, known in models.MODELS.items():
+        assert known.discrete == MODELS.get(name).discrete
 
 
 @pytest.mark.parametrize("task", search_spaces.names())
