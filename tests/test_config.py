@@ -283,7 +283,7 @@ def test_a_model_that_makes_no_choice_takes_no_estimator():
         make_config("copy", "lstm", "gumbel")
     assert str(error.value) == (
         "model 'lstm' makes no discrete choice, so estimator 'gumbel' does not apply; "
-        "leave it out, or choose a model that does: tardis"
+        "leave it out, or choose a model that does: dntm-discrete, tardis"
     )
 
 

@@ -15,8 +15,8 @@ from tardis_core.analysis.gradients import (
 from tardis_core.errors import UserError
 from tardis_core.estimators.base import Estimator
 from tardis_core.estimators.gumbel import Gumbel, GumbelConfig
-from tardis_core.models.base import ModelConfig, SequenceModel
-from tardis_core.models.controller import ControllerState
+from tardis_core.models.base import SequenceModel
+from tardis_core.models.controller import ControllerState, LstmConfig
 from tardis_core.models.lstm import Lstm
 from tardis_core.models.tardis import MemoryConfig, Tardis, TardisConfig, TardisState
 
@@ -99,7 +99,7 @@ def test_the_parts_are_those_of_autograd(settings, start):
 
 def test_the_lstm_has_a_recurrence_alone():
     torch.manual_seed(0)
-    model = Lstm(INPUTS, ModelConfig(hidden=HIDDEN, backend="reference"), None, None).double()
+    model = Lstm(INPUTS, LstmConfig(hidden=HIDDEN, backend="reference"), None, None).double()
     x_TD = inputs()
     split = split_jacobians(step_jacobians(model, x_TD), 3)
     torch.testing.assert_close(split.Q_THH[1:], recurrent_jacobian(model, x_TD, 3))
