@@ -50,11 +50,11 @@ class Split(NamedTuple):
 
 
 class Norms(NamedTuple):
-    """Norms of the parts and of their sum, by distance t - t0."""
+    """Norms of the parts and of their sum; the last axis is the distance t - t0."""
 
-    Q_D: np.ndarray
-    R_D: np.ndarray
-    sum_D: np.ndarray
+    Q: np.ndarray
+    R: np.ndarray
+    sum: np.ndarray
 
 
 @torch.no_grad()
@@ -129,26 +129,24 @@ def norms(split: Split, order: int | str = 2) -> Norms:
     return Norms(norm(split.Q_THH), norm(split.R_THH), norm(split.Q_THH + split.R_THH))
 
 
-def flow(
-    sequences: Sequence[StepJacobians], order: int | str = 2, every: int = 1
-) -> tuple[Norms, Norms]:
-    """Norms against distance over all pairs of steps: their medians, and their 90th percentiles.
+def all_norms(steps: StepJacobians, order: int | str = 2) -> Norms:
+    """Norms from every start (first axis) over every distance; not a number past the end."""
+    length = len(steps.source_T)
+    found = Norms(*(np.full((length, length), np.nan) for _ in Norms._fields))
+    for start in range(length):
+        for into, values in zip(found, norms(split_jacobians(steps, start), order), strict=True):
+            into[start, : length - start] = values
+    return found
+
+
+def over_pairs(found: Sequence[Norms], percentile: float = 50) -> Norms:
+    """Norms against distance over all pairs of steps: the median, or another percentile.
 
     Norms spread over many powers of ten, so a mean would show the few greatest alone. A wormhole
-    joins few pairs of steps, so what it does shows at the upper end first.
+    joins few pairs of steps, so what it does shows at the upper percentiles first.
 
     Args:
-        every: take only each so many-th step as a start.
+        found: `all_norms` of sequences of one length.
     """
-    steps = max(len(each.source_T) for each in sequences)
-    parts = [np.full((0, steps), np.nan) for _ in Norms._fields]
-    for each in sequences:
-        for start in range(0, len(each.source_T), every):
-            found = norms(split_jacobians(each, start), order)
-            for i, values in enumerate(found):
-                padded = np.full((1, steps), np.nan)
-                padded[0, : len(values)] = values
-                parts[i] = np.concatenate([parts[i], padded])
-    middle = Norms(*(np.nanmedian(part, axis=0) for part in parts))
-    upper = Norms(*(np.nanpercentile(part, 90, axis=0) for part in parts))
-    return middle, upper
+    parts = zip(*found, strict=True)
+    return Norms(*(np.nanpercentile(np.concatenate(part), percentile, axis=0) for part in parts))

@@ -9,11 +9,13 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from tardis_core.analysis.gradients import Norms
 from tardis_core.analysis.paths import Paths
 
 SMALL = {"fontsize": 8}
+TICKS = [1, 2, 3, 5, 10, 20, 50]
 
 
 def draw_cell_lengths(lengths: Mapping[str, np.ndarray], expected: float, path: Path | str) -> None:
@@ -56,6 +58,7 @@ def draw_shortest_paths(
             axes.errorbar(cells, mean, error, marker="o", ms=3, lw=1.2, label=name)
         axes.set(xlabel="memory cells", title=title, yscale="log", xscale="log")
         axes.set_xticks(cells, [str(size) for size in cells])
+        axes.set_yticks(TICKS, [str(tick) for tick in TICKS])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
         axes.legend(**SMALL)
@@ -84,32 +87,34 @@ def draw_paths_by_distance(found: Mapping[str, np.ndarray], path: Path | str, ti
 
 
 def draw_flow(found: Mapping[str, tuple[Norms, Norms]], path: Path | str, ylabel: str) -> None:
-    """Norms of Q, R and their sum against distance, a panel a model: medians, and 90 % dotted."""
+    """Norms of Q, R and their sum against distance, a panel a model.
+
+    Args:
+        found: medians (drawn solid) and an upper percentile (dotted) by the name of a model.
+    """
     figure, panels = plt.subplots(
         1, len(found), figsize=(4.2 * len(found), 3.8), sharey=True, layout="constrained"
     )
     for axes, (name, (middle, upper)) in zip(np.atleast_1d(panels), found.items(), strict=True):
         _draw_norms(axes, middle, upper)
-        axes.set(xlabel="distance t1 - t0", title=name, yscale="log", ylim=(1e-8, 10))
+        axes.set(xlabel="distance t1 - t0", title=name, yscale="log")
         axes.grid(alpha=0.3)
-    first = np.atleast_1d(panels)[0]
-    first.set_ylabel(ylabel)
+    np.atleast_1d(panels)[0].set_ylabel(ylabel)
     np.atleast_1d(panels)[-1].legend(**SMALL)
     _save(figure, path)
 
 
 def _draw_norms(axes: Axes, middle: Norms, upper: Norms) -> None:
-    labels = {"Q": "Q: along the recurrence", "R": "R: through wormholes", "sum": "dh/dh = Q + R"}
-    colours = {"Q": "tab:orange", "R": "tab:blue", "sum": "black"}
-    for part, label in labels.items():
-        values, above = getattr(middle, f"{part}_D"), getattr(upper, f"{part}_D")
-        if not above.any():
+    labels = ("Q: along the recurrence", "R: through wormholes", "dh/dh = Q + R")
+    colours = ("tab:orange", "tab:blue", "black")
+    for solid, dotted, label, colour in zip(middle, upper, labels, colours, strict=True):
+        if not dotted.any():
             continue
         # On a logarithmic axis there is no zero: a gap says so.
-        axes.plot(np.where(values > 0, values, np.nan), color=colours[part], lw=1.4, label=label)
-        axes.plot(np.where(above > 0, above, np.nan), color=colours[part], lw=0.9, ls=":")
+        axes.plot(np.where(solid > 0, solid, np.nan), color=colour, lw=1.4, label=label)
+        axes.plot(np.where(dotted > 0, dotted, np.nan), color=colour, lw=0.9, ls=":")
 
 
-def _save(figure: plt.Figure, path: Path | str) -> None:
+def _save(figure: Figure, path: Path | str) -> None:
     figure.savefig(path, dpi=110)
     plt.close(figure)

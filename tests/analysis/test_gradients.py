@@ -7,8 +7,9 @@ from torch import Tensor
 
 from tardis_core.analysis.gradients import (
     StepJacobians,
-    flow,
+    all_norms,
     norms,
+    over_pairs,
     split_jacobians,
     step_jacobians,
 )
@@ -123,20 +124,26 @@ def test_norms_by_hand():
     steps = StepJacobians(torch.stack([half] * 3), torch.stack([whole] * 3), np.array([-1, -1, 0]))
     split = split_jacobians(steps, 0)
     found = norms(split)
-    assert found.Q_D.tolist() == [1, 0.5, 0.25]
-    assert found.R_D.tolist() == [0, 0, 1]
-    assert found.sum_D.tolist() == [1, 0.5, 1.25]
-    np.testing.assert_allclose(norms(split, "fro").R_D, [0, 0, np.sqrt(2)])
+    assert found.Q.tolist() == [1, 0.5, 0.25]
+    assert found.R.tolist() == [0, 0, 1]
+    assert found.sum.tolist() == [1, 0.5, 1.25]
+    np.testing.assert_allclose(norms(split, "fro").R, [0, 0, np.sqrt(2)])
 
 
-def test_flow_takes_the_median_over_pairs_of_equal_distance():
+def test_over_pairs_takes_percentiles_over_pairs_of_equal_distance():
+    sequences = [all_norms(step_jacobians(tardis(), inputs(seed))) for seed in (0, 1)]
+    at_three = [float(each.sum[start, 3]) for each in sequences for start in range(STEPS - 3)]
+    assert over_pairs(sequences).sum[3] == pytest.approx(np.median(at_three))
+    assert over_pairs(sequences, 90).sum[3] == pytest.approx(np.percentile(at_three, 90))
+    assert over_pairs(sequences).Q[0] == 1
+
+
+def test_all_norms_are_those_from_each_start():
     steps = step_jacobians(tardis(), inputs())
-    middle, upper = flow([steps])
-    each = [norms(split_jacobians(steps, start)).sum_D for start in range(STEPS)]
-    at_three = [values[3] for values in each if len(values) > 3]
-    assert middle.sum_D[3] == pytest.approx(np.median(at_three))
-    assert upper.sum_D[3] == pytest.approx(np.percentile(at_three, 90))
-    assert middle.Q_D[0] == 1
+    found = all_norms(steps)
+    from_four = norms(split_jacobians(steps, 4))
+    np.testing.assert_allclose(found.R[4, : STEPS - 4], from_four.R)
+    assert np.isnan(found.R[4, STEPS - 4 :]).all()
 
 
 class Scheduled(Estimator):
@@ -162,8 +169,8 @@ def test_with_a_perfect_read_the_gradient_does_not_vanish(distance):
     assert steps.source_T[-1] == 0
     found = norms(split_jacobians(steps, 0))
     read_once = float(torch.linalg.matrix_norm(steps.wormhole_TSH[-1, :HIDDEN], 2))
-    assert found.Q_D[-1] < 1e-6, "along the recurrence it has vanished"
-    assert found.sum_D[-1] == pytest.approx(read_once, rel=1e-4), "diag f' V A, at any distance"
+    assert found.Q[-1] < 1e-6, "along the recurrence it has vanished"
+    assert found.sum[-1] == pytest.approx(read_once, rel=1e-4), "diag f' V A, at any distance"
     assert read_once > 0.02
 
 
