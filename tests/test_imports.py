@@ -8,9 +8,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = {"ray", "optuna", "mlflow", "orchestrator", "search_spaces"}
-ON_TOP = {
-    f"tardis_core.{name}" for name in ("config", "build", "cli", "train", "evaluate", "ngram")
-}
+COMMANDS = ("config", "build", "cli", "train", "evaluate", "ngram")
+ON_TOP = {f"tardis_core.{name}" for name in COMMANDS}
 TRAINING = ON_TOP | {"tardis_core.training", "tardis_core.analysis"}
 # Whatever lies in the folder (or its subfolders) imports none of these.
 FORBIDDEN = {
