@@ -31,7 +31,7 @@ from tardis_core.errors import UserError
 from tardis_core.models.base import SequenceModel
 from tardis_core.models.controller import Controller, ControllerState
 from tardis_core.models.lstm import Lstm
-from tardis_core.models.tardis import Tardis
+from tardis_core.models.tardis import WormholeModel
 
 
 class StepJacobians(NamedTuple):
@@ -60,9 +60,10 @@ class Norms(NamedTuple):
 @torch.no_grad()
 def step_jacobians(model: SequenceModel, x_TD: Tensor) -> StepJacobians:
     """A_t and B_t along one sequence of encoded inputs, run as at evaluation, in float64."""
-    if not isinstance(model, Lstm | Tardis):
+    if not isinstance(model, Lstm | WormholeModel):
         raise UserError(
-            f"the flow of gradients is known of TARDIS and the LSTM, not of {type(model).__name__}"
+            "the flow of gradients is known of the LSTM and of models with TARDIS's memory, not of "
+            f"{type(model).__name__}"
         )
     model = copy.deepcopy(model).double()
     x_T1D = x_TD.double().unsqueeze(1)
@@ -77,12 +78,12 @@ def step_jacobians(model: SequenceModel, x_TD: Tensor) -> StepJacobians:
         found.append(_one_step(controller, zx_1G, r_1Q, state))
         state, _ = controller(zx_1G, r_1Q, state)
     recurrence_TSS = torch.stack([A_SS for A_SS, _ in found])
-    if not isinstance(model, Tardis):
+    if not isinstance(model, WormholeModel):
         return StepJacobians(recurrence_TSS, None, np.full(len(x_TD), NEVER))
     of_read_TSQ = torch.stack([of_read_SQ for _, of_read_SQ in found if of_read_SQ is not None])
     of_content_TSC = of_read_TSQ[..., model.memory_config.address :]  # addresses do not change
     reads = hidden.reads
-    assert reads is not None, "TARDIS reports its reads"
+    assert reads is not None, "models with wormholes report their reads"
     source_T1 = sources(reads.read_TB.numpy(), reads.written_TB.numpy(), model.memory_config.cells)
     return StepJacobians(recurrence_TSS, of_content_TSC @ model.W_m.weight, source_T1[:, 0])
 

@@ -10,6 +10,7 @@ from tardis_core.analysis.access import NEVER, Access, record_access, sources
 from tardis_core.build import build_network, build_task, load_data
 from tardis_core.config import make_config
 from tardis_core.errors import UserError
+from tardis_core.models.base import MODELS
 from tardis_core.models.network import Network
 from tardis_core.tasks.base import TASKS, Task
 
@@ -168,3 +169,18 @@ def test_an_example_that_does_not_exist_is_refused(name):
     for number in (-1, 10**9):
         with pytest.raises(UserError, match=f"an example is a number from 0 to .*, not {number}"):
             task.examples("test", [number])
+
+
+@pytest.mark.parametrize("model", MODELS.names())
+def test_every_model_can_be_looked_into_or_says_why_not(model):
+    network, task = made("copy", model)
+    batch = task.examples("valid", [0, 1])
+    if network(batch.inputs)[0].hidden.reads is None:
+        with pytest.raises(UserError, match="does not"):
+            record_access(network, task, batch)
+        return
+    for access in record_access(network, task, batch):
+        assert access.steps == len(batch.inputs)
+        for cells in (access.read_T, access.written_T):
+            assert ((cells >= 0) & (cells < access.cells)).all()
+        assert (access.source_T < np.arange(access.steps)).all()

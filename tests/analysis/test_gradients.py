@@ -180,5 +180,7 @@ def test_a_model_of_another_kind_is_refused():
         def draw_noise(self, x_TBD, generator): ...
         def forward(self, x_TBD, state=None, mask_TB=None, noise=None): ...
 
-    with pytest.raises(UserError, match="of TARDIS and the LSTM, not of Other"):
+    with pytest.raises(
+        UserError, match="of the LSTM and of models with TARDIS's memory, not of Other"
+    ):
         step_jacobians(Other(), inputs())
