@@ -1,64 +1,105 @@
-"""The candidates of a comparison beside each other: over seeds, with how sure one can be."""
+"""Groups of runs beside each other, with how sure one can be of what differs."""
 
+from itertools import combinations
+
+import numpy as np
 import pandas as pd
 
-from orchestrator import results
-from orchestrator.plan import SweepPlan
-from orchestrator.statistics import bootstrap_interval
+from orchestrator import paper
+from orchestrator.evidence import Evidence
+from orchestrator.statistics import bootstrap_interval, expected_best, permutation_test
+
+SURE = 0.05  # the chance of a mistake up to which a difference is called one
 
 
-def by_seed(plan: SweepPlan) -> pd.DataFrame:
-    """The best validation of each trial that ran to its end: a row a seed, a column a candidate."""
+def by_seed(evidence: Evidence) -> pd.DataFrame:
+    """What every run came to: a row a seed, a column a group."""
     rows = [
-        {
-            "candidate": plan.candidate_of(record.number).label,
-            "seed": int(record.params["seed"]),
-            "value": best[f"valid_{plan.metric}"],
-        }
-        for record in results.read(plan).values()
-        if record.state == "complete" and (best := record.best_row(plan.metric, plan.better))
+        {"group": group.label, "seed": run.config.seed, "value": run.value(evidence.split)}
+        for group in evidence.groups
+        for run in group.runs
     ]
-    labels = [candidate.label for candidate in plan.candidates]
-    frame = pd.DataFrame(rows, columns=["candidate", "seed", "value"])
-    return frame.pivot_table(index="seed", columns="candidate", values="value").reindex(
-        columns=labels
-    )
+    table = pd.DataFrame(rows).pivot_table(index="seed", columns="group", values="value")
+    return table.reindex(columns=[group.label for group in evidence.groups])
 
 
-def summary(plan: SweepPlan) -> pd.DataFrame:
-    """A row a candidate, the best mean first."""
-    values = by_seed(plan)
+def summary(evidence: Evidence) -> pd.DataFrame:
+    """A row a group, the best mean first.
+
+    Where the data is real, the paper's figure stands beside; its sizes and budgets are those of
+    scale `paper` at best.
+    """
+    lower = evidence.metric.better == "lower"
     rows = []
-    for label in values.columns:
-        measured = values[label].dropna()
-        low, high = bootstrap_interval(measured)
+    for group in evidence.groups:
+        values = np.array([run.value(evidence.split) for run in group.runs])
+        low, high = bootstrap_interval(values)
+        row = {
+            "system": group.label,
+            "runs": len(values),
+            "mean": values.mean(),
+            "deviation": values.std(ddof=1) if len(values) > 1 else np.nan,
+            "low": low,
+            "high": high,
+            "best": values.min() if lower else values.max(),
+        }
+        if evidence.task in ("copy", "recall"):
+            row["solved"] = f"{int((values < paper.SUCCESS).sum())} of {len(values)}"
+        if evidence.real:
+            told = paper.reported(evidence.task, group.label, group.config.task_settings)
+            row["paper"] = "" if told is None else str(told)
+        rows.append(row)
+    return pd.DataFrame(rows).sort_values("mean", ascending=lower, ignore_index=True)
+
+
+def differences(evidence: Evidence) -> pd.DataFrame:
+    """Every two groups, paired by seed: does the first beat the second?"""
+    table = by_seed(evidence)
+    sign = 1 if evidence.metric.better == "lower" else -1
+    order = [label for label in summary(evidence)["system"] if label in table.columns]
+    rows = []
+    for first, second in combinations(order, 2):
+        gain = (sign * (table[second] - table[first])).dropna().to_numpy()
+        if not len(gain):
+            continue
+        low, high = bootstrap_interval(gain)
+        chance = permutation_test(gain)
         rows.append(
             {
-                "candidate": label,
-                "seeds": len(measured),
-                "mean": measured.mean(),
-                "deviation": measured.std(),
+                "better": first,
+                "than": second,
+                "by": gain.mean(),
                 "low": low,
                 "high": high,
-                "best": measured.min() if plan.better == "lower" else measured.max(),
+                "p": chance,
+                "pairs": len(gain),
+                "verdict": verdict(low, high, chance, len(gain)),
             }
         )
-    frame = pd.DataFrame(rows)
-    return frame.sort_values("mean", ascending=plan.better == "lower", ignore_index=True)
+    return pd.DataFrame(rows)
 
 
-def winner(plan: SweepPlan) -> int | None:
-    """The best run of the candidate with the best mean."""
-    table = summary(plan)
-    if not table["seeds"].any():
-        return None
-    label = table["candidate"][0]
-    pick = min if plan.better == "lower" else max
-    runs = {
-        record.number: best[f"valid_{plan.metric}"]
-        for record in results.read(plan).values()
-        if record.state == "complete"
-        and plan.candidate_of(record.number).label == label
-        and (best := record.best_row(plan.metric, plan.better))
+def verdict(low: float, high: float, chance: float, pairs: int) -> str:
+    """As strongly as the runs allow, and not more."""
+    if 2 / 2**pairs > SURE:
+        least = int(np.ceil(np.log2(2 / SURE)))
+        return f"undecided: {pairs} pairs cannot tell, {least} could"
+    return "yes" if chance <= SURE and (low > 0 or high < 0) else "undecided"
+
+
+def best_of(evidence: Evidence) -> pd.DataFrame:
+    """The expected best validation of n trials of each search: a row an n, a column a group."""
+    curves = {
+        group.label: expected_best([run.valid for run in group.runs], evidence.metric.better)
+        for group in evidence.groups
+        if group.searched
     }
-    return pick(runs, key=lambda number: runs[number])
+    made = pd.DataFrame({label: pd.Series(curve) for label, curve in curves.items()})
+    made.index = pd.RangeIndex(1, len(made) + 1, name="trials")
+    return made
+
+
+def text(frame: pd.DataFrame, metric: str) -> str:
+    """A table for a terminal."""
+    named = frame.rename(columns={"mean": metric, "low": "95 % from", "high": "to"})
+    return named.to_string(index=False, na_rep="-", float_format=lambda value: f"{value:.4g}")

@@ -4,6 +4,7 @@ import argparse
 import os
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -37,15 +38,9 @@ def parser() -> Parser:
     made.add_argument("task", nargs="?", help=f"one of: {', '.join(TASKS.names())}")
     made.add_argument("--trials", help="how many; with --extend +N (default: by the scale)")
     made.add_argument("--time-budget", metavar="TIME", help="stop after 90s, 30m or 2h")
-    made.add_argument("--scale", help=f"sizes and budget: {', '.join(SCALES)} (default: by GPUs)")
-    made.add_argument("--smoke", action="store_true", help="short for --scale smoke")
     made.add_argument("--estimators", help=f"to search over: {','.join(ESTIMATORS.names())}")
     made.add_argument("--models", default="tardis", help=f"of {','.join(MODELS.names())}")
-    made.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="fix what is searched"
-    )
     made.add_argument("--space", metavar="FILE", help="your own search space")
-    made.add_argument("--seed", type=int, default=0, help="of the search and of every trial")
     made.add_argument(
         "--seeds",
         type=int,
@@ -53,6 +48,20 @@ def parser() -> Parser:
         metavar="N",
         help="train the best few again with N other seeds at the end",
     )
+    add_shared(made)
+    made.add_argument("--extend", metavar="NAME", help="add trials to a sweep: --trials +20")
+    made.add_argument("--dry-run", action="store_true", help="print the plan and stop")
+    return made
+
+
+def add_shared(made: Parser) -> None:
+    """What a sweep and a comparison are told in the same way."""
+    made.add_argument("--scale", help=f"sizes and budget: {', '.join(SCALES)} (default: by GPUs)")
+    made.add_argument("--smoke", action="store_true", help="short for --scale smoke")
+    made.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of every trial"
+    )
+    made.add_argument("--seed", type=int, default=0, help="of the search and the first of trials")
     made.add_argument("--cpus-per-trial", type=float, default=1.0)
     made.add_argument("--gpus-per-trial", type=float, default=0.0, help="0.25 packs four on a GPU")
     made.add_argument("--concurrency", type=int, default=0, help="at most so many trials at once")
@@ -62,10 +71,7 @@ def parser() -> Parser:
     made.add_argument("--name", help="of the sweep (default: task, scale and time)")
     made.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
     made.add_argument("--data", default="auto", help="auto, real or standin (default: auto)")
-    made.add_argument("--resume", metavar="NAME", help="go on with a sweep that was stopped")
-    made.add_argument("--extend", metavar="NAME", help="add trials to a sweep: --trials +20")
-    made.add_argument("--dry-run", action="store_true", help="print the plan and stop")
-    return made
+    made.add_argument("--resume", metavar="NAME", help="go on with what was stopped")
 
 
 def plan_from(options: argparse.Namespace) -> SweepPlan:
@@ -81,41 +87,55 @@ def plan_from(options: argparse.Namespace) -> SweepPlan:
 
 
 def _new_plan(options: argparse.Namespace) -> SweepPlan:
+    shared = shared_plan(options)
+    made = replace(
+        shared,
+        trials=_count(options.trials) if options.trials else DEFAULT_TRIALS[shared.scale],
+        models=_names(options.models, "model", MODELS),
+        estimators=_names(
+            options.estimators or ",".join(ESTIMATORS.names()), "estimator", ESTIMATORS
+        ),
+        space=options.space,
+        replicates=_replicates(options.seeds, shared.name),
+        time_budget=_seconds(options.time_budget) if options.time_budget else 0.0,
+    )
+    space_of(made)  # a wrong name or value in --set is said now, not by every trial
+    return made
+
+
+def shared_plan(options: argparse.Namespace, kind: str = "") -> SweepPlan:
+    """A plan with all that `add_shared` asks for; what is searched or compared is still open.
+
+    Args:
+        kind: a word for the default name.
+    """
     scale = _scale(options)
     metric = TASKS.get(options.task).metric
-    name = check_name(options.name or f"{options.task}-{scale}-{time.strftime('%Y%m%d-%H%M%S')}")
+    words = [options.task, *([kind] if kind else []), scale, time.strftime("%Y%m%d-%H%M%S")]
+    name = check_name(options.name or "-".join(words))
     if (folder_of(name) / PLAN_FILE).exists():
         raise UserError(f"there is a sweep {name!r} already; --resume it, or choose another --name")
     fixed = dict(setting(text) for text in options.set)
     training = {key: value for key, value in fixed.items() if key.startswith("training.")}
     config = make_config(options.task, scale=scale, seed=options.seed, overrides=training)
-    made = SweepPlan(
+    return SweepPlan(
         name=name,
         task=options.task,
         scale=scale,
-        trials=_count(options.trials) if options.trials else DEFAULT_TRIALS[scale],
+        trials=0,
         metric=metric.name,
         better=metric.better,
-        models=_names(options.models, "model", MODELS),
-        estimators=_names(
-            options.estimators or ",".join(ESTIMATORS.names()), "estimator", ESTIMATORS
-        ),
         fixed=fixed,
-        space=options.space,
         seed=options.seed,
-        replicates=_replicates(options.seeds, name),
         reports=-(-config.training.updates // config.training.evaluate_every),
         cpus_per_trial=options.cpus_per_trial,
         gpus_per_trial=options.gpus_per_trial,
         concurrency=options.concurrency,
-        time_budget=_seconds(options.time_budget) if options.time_budget else 0.0,
         storage=options.storage,
         tracking_uri=options.tracking_uri or default_tracking_uri(),
         data_dir=options.data_dir,
         data=options.data,
     )
-    space_of(made)  # a wrong name or value in --set is said now, not by every trial
-    return made
 
 
 def _replicates(seeds: int, name: str) -> int:

@@ -49,6 +49,7 @@ class SweepPlan:
     replicates: int = 0  # seeds with which the best few are trained again after the search
     candidates: tuple[Candidate, ...] = ()  # of a comparison; empty: the sweep searches
     seeds: tuple[int, ...] = ()  # of a comparison
+    test: bool = False  # measure on the test split in the end; never in a search
     replicates_of: str = ""  # the search whose best trials the candidates are
     reports: int = 1  # validations of a full trial
     cpus_per_trial: float = 1.0

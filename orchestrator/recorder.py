@@ -97,6 +97,7 @@ def params_of(plan: SweepPlan, trial: Trial) -> dict[str, Any]:
     """Everything that makes a trial what it is, by name."""
     config = trial_config(plan.task, plan.scale, plan.seed, trial.config["settings"])
     return {
+        "task": config.task,
         "model": config.model,
         "estimator": config.estimator,
         "scale": config.scale,

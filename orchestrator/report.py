@@ -6,9 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from orchestrator import comparison, leaderboard, pictures, results, saved_model
+from orchestrator import (
+    comparison,
+    comparison_report,
+    evidence,
+    leaderboard,
+    pictures,
+    results,
+    saved_model,
+)
 from orchestrator.champion import MEASURED_ON, registered_name
 from orchestrator.events import Artifact, Event, Model
 from orchestrator.plan import SweepPlan
@@ -17,7 +23,8 @@ from orchestrator.storage import fetch_best
 from tardis_core.analysis.access import record_access
 from tardis_core.analysis.pictures import draw_access
 from tardis_core.build import build_task
-from tardis_core.config import Config, make_config
+from tardis_core.commands import training_command
+from tardis_core.config import Config
 from tardis_core.models.base import MODELS
 from tardis_core.tasks.base import TASKS
 from tardis_core.training.runs import load_checkpoint, load_network
@@ -53,12 +60,13 @@ def write(plan: SweepPlan, data: Any, finished: bool) -> list[Event]:
 def _write_tables(plan: SweepPlan, folder: Path) -> None:
     leaderboard.table(plan).to_csv(folder / "leaderboard.csv", index=False)
     if plan.candidates:
-        comparison.by_seed(plan).to_csv(folder / "by_seed.csv")
-        comparison.summary(plan).to_csv(folder / "comparison.csv", index=False)
+        compared = evidence.of_plan(plan)
+        if compared is not None:
+            comparison_report.write(compared, folder)
     number = best_trial(plan)
     if number is not None:
         config, value = _config_and_value(plan, number)
-        about = {"number": number, plan.metric: value, "command": command(config)}
+        about = {"number": number, plan.metric: value, "command": training_command(config)}
         text = json.dumps({**about, "config": config.to_dict()}, indent=2)
         (folder / "best_config.json").write_text(text + "\n")
 
@@ -66,32 +74,31 @@ def _write_tables(plan: SweepPlan, folder: Path) -> None:
 def best_trial(plan: SweepPlan) -> int | None:
     """The trial that stands for the sweep; of a comparison one of the best candidate."""
     if plan.candidates:
-        return comparison.winner(plan)
+        return _winner(plan)
     return next(iter(leaderboard.best(plan, 1)), None)
+
+
+def _winner(plan: SweepPlan) -> int | None:
+    """The best run of the candidate with the best mean."""
+    compared = evidence.of_plan(plan)
+    if compared is None:
+        return None
+    label = comparison.summary(compared)["system"][0]
+    ranked = leaderboard.best(plan, plan.trials)
+    return next(number for number in ranked if plan.candidate_of(number).label == label)
 
 
 def _config_and_value(plan: SweepPlan, number: int) -> tuple[Config, float]:
     record = results.read(plan)[number]
     row = record.best_row(plan.metric, plan.better)
     assert row is not None, "the best trial has been validated"
-    return record.config(plan.task), row[f"valid_{plan.metric}"]
+    return record.config(), row[f"valid_{plan.metric}"]
 
 
 def command_of(plan: SweepPlan, number: int) -> str:
     """The command that trains a trial again, with what it reached."""
     config, value = _config_and_value(plan, number)
-    return f"{command(config)}\n          valid {plan.metric} {value:.4g}"
-
-
-def command(config: Config) -> str:
-    """The command that trains a configuration again: what differs from its defaults is named."""
-    names = {"model": config.model, "estimator": config.estimator}
-    plain = make_config(config.task, config.model, config.estimator, config.scale).settings()
-    changed = {key: value for key, value in config.settings().items() if value != plain[key]}
-    words = [f"--{name} {value}" for name, value in names.items() if value != "none"]
-    words += [f"--scale {config.scale}", f"--seed {config.seed}"]
-    words += [f"--set {key}={value}" for key, value in changed.items()]
-    return " ".join([f"python -m tardis_core.train {config.task}", *words])
+    return f"{training_command(config)}\n          valid {plan.metric} {value:.4g}"
 
 
 def _best_trials(plan: SweepPlan, data: Any) -> Iterator[Event]:
@@ -138,14 +145,6 @@ def _model(plan: SweepPlan, data: Any) -> Iterator[Event]:
         "scale": plan.scale,
         "sweep": plan.name,
         "trial": str(number),
-        "command": command(config),
+        "command": training_command(config),
     }
     yield Model(number, str(folder), registered_name(plan.task), value, plan.better, tags)
-
-
-def seeds_text(plan: SweepPlan) -> str:
-    """The candidates of a comparison for a terminal."""
-    frame = comparison.summary(plan)
-    shown = frame.rename(columns={"mean": f"mean {plan.metric}", "low": "95 % from", "high": "to"})
-    with pd.option_context("display.width", 120):
-        return shown.to_string(index=False, na_rep="-", float_format=lambda value: f"{value:.4g}")

@@ -5,11 +5,19 @@ from typing import Any
 
 import pandas as pd
 
-from orchestrator.events import LOG, Metrics, TrialEnded, TrialStarted, scan
+from orchestrator.events import (
+    LOG,
+    Metrics,
+    SweepStarted,
+    SweepTags,
+    TrialEnded,
+    TrialStarted,
+    scan,
+)
 from orchestrator.plan import SweepPlan
 from tardis_core.config import Config, make_config
 
-NAMES = ("model", "estimator", "scale", "seed")  # parameters that are no settings
+NAMES = ("task", "model", "estimator", "scale", "seed")  # parameters that are no settings
 
 
 @dataclass
@@ -36,11 +44,12 @@ class TrialRecord:
 
     def settings(self) -> dict[str, str]:
         """All that made it what it is but for the seed, in the shape of a search space's result."""
-        return {key: value for key, value in self.params.items() if key not in ("scale", "seed")}
+        common = ("task", "scale", "seed")
+        return {key: value for key, value in self.params.items() if key not in common}
 
-    def config(self, task: str) -> Config:
+    def config(self) -> Config:
         """The configuration that the trial ran with."""
-        model, estimator, scale, seed = (self.params[name] for name in NAMES)
+        task, model, estimator, scale, seed = (self.params[name] for name in NAMES)
         settings = {key: value for key, value in self.params.items() if key not in NAMES}
         return make_config(task, model, estimator, scale, int(seed), settings)
 
@@ -63,6 +72,16 @@ def read(plan: SweepPlan) -> dict[int, TrialRecord]:
                 trial.state = _state(event)
                 trial.tags |= event.tags
     return made
+
+
+def sweep_tags(plan: SweepPlan) -> dict[str, str]:
+    """What was recorded of the sweep as a whole: data, versions, hardware."""
+    tags: dict[str, str] = {}
+    path = plan.folder / LOG
+    for event, _ in scan(path) if path.exists() else ():
+        if isinstance(event, SweepStarted | SweepTags):
+            tags |= event.tags
+    return tags
 
 
 def _add(trial: TrialRecord, event: Metrics) -> None:

@@ -94,7 +94,13 @@ def _trainable(plan: SweepPlan, data: Any) -> Any:
     """The trial with its data, which every worker shares through the object store."""
     threads = max(1, int(plan.cpus_per_trial))
     bound = tune.with_parameters(
-        train_trial, task=plan.task, scale=plan.scale, seed=plan.seed, threads=threads, data=data
+        train_trial,
+        task=plan.task,
+        scale=plan.scale,
+        seed=plan.seed,
+        threads=threads,
+        test=plan.test,
+        data=data,
     )
     return tune.with_resources(bound, {"cpu": plan.cpus_per_trial, "gpu": plan.gpus_per_trial})
 

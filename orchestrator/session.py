@@ -2,12 +2,12 @@
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from orchestrator import machine, preflight, report
-from orchestrator.events import SweepEnded, SweepStarted, open_log
+from orchestrator.events import EventLog, SweepEnded, SweepStarted, open_log
 from orchestrator.mlflow_store import masked, prepare_store
 from orchestrator.plan import SweepPlan
 from orchestrator.run import ended, run, slots, start_ray
@@ -16,7 +16,6 @@ from orchestrator.view import View
 from tardis_core.build import load_data
 from tardis_core.config import Config, make_config
 from tardis_core.data.dataset import Provenance
-from tardis_core.errors import UserError
 from tardis_core.tasks.base import TASKS
 
 FLUSH_SECONDS = 60
@@ -36,15 +35,18 @@ def carry_out(plan: SweepPlan, address: str | None = None) -> Outcome:
         address: of an existing Ray cluster; without it one is started on this machine.
     """
     data = load_data(base_config(plan), plan.data_dir, plan.data)
-    about = TASKS.get(plan.task).provenance(base_config(plan).task_settings, data)
     prepare_store(plan.tracking_uri, experiment(plan))
-    with _new_folder(plan):
-        log = open_log(plan.folder)  # a second driver on the same sweep ends here
+    with _opened(plan) as log:
         at_once = slots(plan, start_ray(address, plan.folder / "ray.log"))
         preflight.check(plan, at_once)
         plan.save()
-    print(_headline(plan, about, at_once), flush=True)
+    with closing(log):
+        return _run(plan, data, at_once, log)
 
+
+def _run(plan: SweepPlan, data: Any, at_once: int, log: EventLog) -> Outcome:
+    about = TASKS.get(plan.task).provenance(base_config(plan).task_settings, data)
+    print(_headline(plan, about, at_once), flush=True)
     log.append(SweepStarted(plan.name, _tags(plan, about), _params(plan)))
     tracker = Tracker(log, plan.tracking_uri, experiment(plan), plan.sweep_id)
     tracker.start()
@@ -61,13 +63,14 @@ def carry_out(plan: SweepPlan, address: str | None = None) -> Outcome:
 
 
 @contextmanager
-def _new_folder(plan: SweepPlan) -> Iterator[None]:
-    """The folder of the sweep; a new one does not outlive a preflight that fails."""
+def _opened(plan: SweepPlan) -> Iterator[EventLog]:
+    """The log of the sweep in its folder; a new folder does not outlive a preflight that fails."""
     new = not plan.folder.exists()
-    plan.folder.mkdir(parents=True, exist_ok=True)
+    log = open_log(plan.folder)  # a second driver on the same sweep ends here
     try:
-        yield
-    except UserError:
+        yield log
+    except BaseException:
+        log.close()
         if new:
             shutil.rmtree(plan.folder)
         raise

@@ -3,7 +3,15 @@
 import sys
 from collections.abc import Sequence
 
-from orchestrator import champion, dry_run, leaderboard, replicates, report
+from orchestrator import (
+    champion,
+    comparison_report,
+    dry_run,
+    evidence,
+    leaderboard,
+    replicates,
+    report,
+)
 from orchestrator.mlflow_store import masked, open_store
 from orchestrator.options import parser, plan_from
 from orchestrator.plan import SweepPlan
@@ -28,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"\nThe best {len(again.candidates)} again, with {plan.replicates} other seeds:")
             last, outcome = again, carry_out(again, options.address)
     if last.candidates:
-        print(f"\n{report.seeds_text(last)}")
+        compared = evidence.of_plan(last)
+        print(f"\n{comparison_report.text(compared) if compared else 'No trial ran to its end.'}")
     print(f"\n{_closing(plan, last, outcome)}")
     return 0 if outcome.finished else EXIT_INTERRUPTED
 

@@ -9,6 +9,7 @@ import torch
 from ray import tune
 
 from orchestrator.search import FAILED, FINISHED, OBJECTIVE
+from tardis_core.build import build_network
 from tardis_core.config import Config, make_config
 from tardis_core.errors import Diverged, UserError
 from tardis_core.training import checkpoint
@@ -31,19 +32,30 @@ def trial_config(task: str, scale: str, seed: int, settings: dict[str, Any]) -> 
 
 
 def train_trial(
-    config: dict[str, Any], task: str, scale: str, seed: int, threads: int, data: Any
+    config: dict[str, Any],
+    task: str,
+    scale: str,
+    seed: int,
+    threads: int,
+    test: bool,
+    data: Any,
 ) -> None:
-    """The trainable: made by `tune.with_parameters` from all but `config`."""
+    """The trainable: made by `tune.with_parameters` from all but `config`.
+
+    Args:
+        test: measure the best weights on the test split at the end. A search must not: what it
+            can see it selects by.
+    """
     torch.set_num_threads(threads)
     try:
         made = trial_config(task, scale, seed, config["settings"])
-        _run(Trainer(made, data, "auto"))
+        _run(Trainer(made, data, "auto"), test)
     except (Diverged, UserError, torch.OutOfMemoryError) as error:
         # Trying again would end the same way: the trial fails alone, with its reason.
         tune.report({OBJECTIVE: float("nan"), FAILED: f"{type(error).__name__}: {error}"})
 
 
-def _run(trainer: Trainer) -> None:
+def _run(trainer: Trainer, test: bool) -> None:
     best = _restore(trainer)
     if trainer.finished:
         # Killed between its last report and its end: the result is known, and told once more.
@@ -53,8 +65,18 @@ def _run(trainer: Trainer) -> None:
     for row in trainer.run():
         if trainer.best_update == trainer.update:
             best = copy.deepcopy({**trainer.model_state(), "metric": trainer.best})
+        if test and trainer.finished and best is not None:
+            row |= _test(trainer, best)
         _report(trainer, [*rows, row], best)
         rows = []
+
+
+def _test(trainer: Trainer, best: dict[str, Any]) -> dict[str, float]:
+    """The best weights on the test split."""
+    network = build_network(trainer.config, trainer.task.signature).to(trainer.device)
+    network.load_state_dict(best["network"])
+    measured = trainer.task.evaluate(network, "test")
+    return {f"test_{name}": value for name, value in measured.items()}
 
 
 def _restore(trainer: Trainer) -> dict[str, Any] | None:

@@ -89,6 +89,11 @@ def make_config(
     return _build(task, model, estimator, scale, seed, sections, known | dict(overrides or {}))
 
 
+def has_setting(task: str, model: str, estimator: str | None, key: str) -> bool:
+    """Whether a run of these names has a setting called `key`."""
+    return _has(_section_classes(task, model, _estimator_for(model, estimator)), key)
+
+
 def config_from_dict(values: Mapping[str, Any]) -> Config:
     """The inverse of `Config.to_dict`."""
     task, model, estimator = values["task"], values["model"], values["estimator"]

@@ -23,17 +23,22 @@ def make_plan(name: str = "s", **more) -> SweepPlan:
 def params_of(rate: float, seed: int = 0, estimator: str = "gumbel") -> dict[str, object]:
     overrides = {"training.learning_rate": rate, "model.hidden": 16}
     config = make_config("copy", "tardis", estimator, "smoke", seed, overrides)
-    names = {"model": "tardis", "estimator": estimator, "scale": "smoke", "seed": seed}
+    names = {"task": "copy", "model": "tardis", "estimator": estimator}
+    names |= {"scale": "smoke", "seed": str(seed)}
     return {**names, **config.settings()}
 
 
-def record(plan: SweepPlan, number: int, values: list[float], ending, params) -> None:
+def record(
+    plan: SweepPlan, number: int, values: list[float], ending, params, test: float | None = None
+) -> None:
     """One trial in the log: a validation every 10 updates, then its end."""
     log = EventLog(plan.folder)
     log.append(TrialStarted(number, params))
     for place, value in enumerate(values, start=1):
         row = {"valid_bce": value, "training_seconds": 0.5 * place}
         log.append(Metrics(number, 10 * place, row))
+    if test is not None:
+        log.append(Metrics(number, 10 * max(1, len(values)), {"test_bce": test}))
     if ending is not None:
         log.append(TrialEnded(number, *ending))
     log.close()

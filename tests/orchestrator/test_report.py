@@ -158,8 +158,7 @@ def test_seeds_decide_which_model_is_offered():
     assert plan.candidate_of(model.number).label == "b"
     assert model.value == 0.3
     table = pd.read_csv(plan.folder / "report" / "comparison.csv")
-    assert table["candidate"].tolist() == ["b", "a"]
-    assert "b" in report.seeds_text(plan)
+    assert table["system"].tolist() == ["b", "a"]
 
 
 def test_a_plain_comparison_offers_no_champion():

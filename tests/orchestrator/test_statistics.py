@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sweep_logs import comparison_plan, fill_comparison
 
-from orchestrator import comparison
 from orchestrator.statistics import bootstrap_interval, expected_best, permutation_test
 
 numbers = st.lists(st.floats(-100, 100), min_size=1, max_size=5)
@@ -63,15 +61,3 @@ def test_the_expected_best_is_the_mean_over_all_draws(values, better):
     for draws in range(1, min(len(values), 4) + 1):
         every = [pick(chosen) for chosen in product(values, repeat=draws)]
         assert curve[draws - 1] == pytest.approx(np.mean(every), abs=1e-9)
-
-
-def test_a_comparison_in_numbers(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    plan = comparison_plan(seeds=(1, 2))
-    fill_comparison(plan, {"a": [0.4, 0.2], "b": [0.1, 0.5]})
-    values = comparison.by_seed(plan)
-    assert values.loc[1].tolist() == [0.4, 0.1]
-    table = comparison.summary(plan).set_index("candidate")
-    assert table["mean"].to_dict() == pytest.approx({"a": 0.3, "b": 0.3})
-    assert table.loc["b", "best"] == 0.1
-    assert table.loc["a", "deviation"] == pytest.approx(0.2 / 2**0.5)
