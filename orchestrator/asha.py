@@ -1,7 +1,10 @@
-"""ASHA whose decisions survive a restart."""
+"""ASHA whose rungs survive whatever ends the driver."""
 
+from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
+from optuna.trial import FrozenTrial
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
@@ -11,10 +14,11 @@ REDUCTION = 3
 
 
 class Asha(ASHAScheduler):
-    """Ray's ASHA, which knows what was decided before the driver was killed.
+    """Ray's ASHA, which knows what was reported and decided before its driver started.
 
-    Ray does not save its schedulers; `orchestrator.recorder` puts this one's state into the
-    snapshot of the experiment.
+    Ray does not save its schedulers. All that ASHA has to know is what each trial had reached at
+    each rung, and the study has that. Trials are known to it by their numbers: the id that Ray
+    gives to a trial changes when the trial is taken up by another driver.
     """
 
     def __init__(self, mode: str, reports: int) -> None:
@@ -27,22 +31,45 @@ class Asha(ASHAScheduler):
             # A trial that reaches its end says so itself.
             stop_last_trials=False,
         )
-        self.told: frozenset[int] = frozenset()  # numbers that the study had as ended at a restore
+        self._sign = 1.0 if mode == "max" else -1.0  # a rung keeps what is to be raised
+        self._told: frozenset[int] = frozenset()  # what the study had as ended
+
+    def recall(self, trials: Iterable[FrozenTrial]) -> None:
+        """Take in what the study knows; before the first trial starts."""
+        trials = list(trials)
+        self._told = frozenset(trial.number for trial in trials if trial.state.is_finished())
+        for trial in trials:
+            for milestone, recorded in self._rungs():
+                reached = [step for step in trial.intermediate_values if step >= milestone]
+                if reached:
+                    value = trial.intermediate_values[min(reached)]
+                    recorded[str(trial.number)] = self._sign * value
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        super().on_trial_add(tune_controller, _by_number(trial))
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        if trial.config["number"] in self.told:
-            return TrialScheduler.STOP  # what was decided before the kill stands
-        return super().on_trial_result(tune_controller, trial, result)
+        if trial.config["number"] in self._told:
+            return TrialScheduler.STOP  # what was decided before the driver was killed stands
+        return super().on_trial_result(tune_controller, _by_number(trial), result)
 
-    def state(self) -> dict[str, Any]:
-        """All that it knows, for a snapshot."""
-        return self.__dict__.copy()
+    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        super().on_trial_complete(tune_controller, _by_number(trial), result)
 
-    def restore_state(self, state: dict[str, Any], told: frozenset[int]) -> None:
-        """Go back to a snapshot, with what was decided since then."""
-        self.__dict__.update(state)
-        self.told = told
+    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+        super().on_trial_remove(tune_controller, _by_number(trial))
 
-    def rungs(self) -> list[tuple[float, dict[str, float]]]:
-        """(iteration, objective by trial id) of every rung, for comparisons."""
-        return [(milestone, dict(made)) for b in self._brackets for milestone, made in b._rungs]
+    def rungs(self) -> dict[int, dict[int, float]]:
+        """The objective of the trials that reached a rung, by its iteration and their numbers."""
+        return {
+            int(milestone): {int(key): self._sign * value for key, value in recorded.items()}
+            for milestone, recorded in self._rungs()
+        }
+
+    def _rungs(self) -> list[tuple[float, dict[str, float]]]:
+        return [rung for bracket in self._brackets for rung in bracket._rungs]
+
+
+def _by_number(trial: Trial) -> Any:
+    """All that ASHA asks of a trial: a name."""
+    return SimpleNamespace(trial_id=str(trial.config["number"]))

@@ -22,7 +22,7 @@ STATUS: dict[TrialState, Status] = {
 
 
 class Recorder(tune.Callback):
-    """Appends to the event log; and carries the scheduler's state, which Ray does not save."""
+    """Appends to the event log; and gives the scheduler its memory, which Ray does not save."""
 
     def __init__(self, plan: SweepPlan, folder: Path, scheduler: Asha | None) -> None:
         self.plan, self.folder, self.scheduler = plan, folder, scheduler
@@ -32,17 +32,15 @@ class Recorder(tune.Callback):
         """Not an attribute: Ray pickles its callbacks, and a log belongs to one process."""
         return open_log(self.folder)
 
-    def get_state(self) -> dict[str, Any]:
-        return {"scheduler": self.scheduler.state() if self.scheduler else None}
+    def setup(self, *arguments: Any, **info: Any) -> None:
+        """Tell the scheduler what was before: the sweep may be resumed or extended."""
+        if self.scheduler is not None:
+            study = open_study(self.folder, self.plan.name)
+            self.scheduler.recall(study.get_trials(deepcopy=False))
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        if self.scheduler is None:
-            return
-        study = open_study(self.folder, self.plan.name)
-        told = frozenset(
-            t.number for t in study.get_trials(deepcopy=False) if t.state.is_finished()
-        )
-        self.scheduler.restore_state(state["scheduler"], told)
+    def get_state(self) -> dict[str, Any] | None:
+        # Nothing is restored from it; it lets others look at the rungs.
+        return {"rungs": self.scheduler.rungs()} if self.scheduler else None
 
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any

@@ -1,8 +1,8 @@
-"""ASHA that comes back from a snapshot as it was, and keeps to what was decided since."""
+"""ASHA that knows, after a restart, what was reported and decided before."""
 
-import pickle
 from types import SimpleNamespace
 
+import optuna
 import pytest
 from ray.tune.schedulers import TrialScheduler
 
@@ -12,20 +12,37 @@ from orchestrator.search import OBJECTIVE
 STOP, CONTINUE = TrialScheduler.STOP, TrialScheduler.CONTINUE
 
 
-def trial(number):
-    return SimpleNamespace(trial_id=f"t{number}", config={"number": number})
+def trial(number, ray_id="t"):
+    return SimpleNamespace(trial_id=f"{ray_id}{number}", config={"number": number})
 
 
-def report(asha, number, step, value):
-    return asha.on_trial_result(None, trial(number), {OBJECTIVE: value, "training_iteration": step})
+def report(asha, number, step, value, ray_id="t"):
+    result = {OBJECTIVE: value, "training_iteration": step}
+    return asha.on_trial_result(None, trial(number, ray_id), result)
+
+
+def new_asha(mode="min", ray_id="t"):
+    made = Asha(mode, reports=9)
+    for number in range(6):
+        made.on_trial_add(None, trial(number, ray_id))
+    return made
 
 
 @pytest.fixture
 def asha():
-    made = Asha("min", reports=9)
-    for number in range(6):
-        made.on_trial_add(None, trial(number))
-    return made
+    return new_asha()
+
+
+def study_of(reports, ended=(), direction="minimize"):
+    """A study that was told the reports, by trial number."""
+    study = optuna.create_study(direction=direction)
+    for values in reports:
+        asked = study.ask()
+        for step, value in enumerate(values, start=1):
+            asked.report(value, step)
+    for number in ended:
+        study.tell(number, state=optuna.trial.TrialState.PRUNED)
+    return study.get_trials()
 
 
 def test_the_worst_are_stopped_at_a_rung(asha):
@@ -39,18 +56,39 @@ def test_a_trial_runs_to_its_own_end(asha):
     assert report(asha, 0, 9, 1.0) == CONTINUE
 
 
-def test_its_state_survives_a_snapshot(asha):
-    for number, value in enumerate([1.0, 2.0, 3.0]):
-        report(asha, number, 1, value)
-    snapshot = pickle.dumps(asha.state())
-    other = Asha("min", reports=9)
-    other.restore_state(pickle.loads(snapshot), frozenset())
-    assert other.rungs() == asha.rungs()
-    assert any(recorded for _, recorded in other.rungs())
-    assert report(other, 3, 1, 9.0) == report(asha, 3, 1, 9.0) == STOP
+@pytest.mark.parametrize(("mode", "direction"), [("min", "minimize"), ("max", "maximize")])
+def test_its_rungs_come_back_from_the_study(mode, direction):
+    reports = [[3.0, 2.5, 2.0, 1.9], [3.1], [2.9, 2.8, 2.7], [2.0] * 9]
+    before = new_asha(mode)
+    for number, values in enumerate(reports):
+        for step, value in enumerate(values, start=1):
+            report(before, number, step, value)
+    assert set(before.rungs()) == {1, 3, 9}
+    after = new_asha(mode, ray_id="another")
+    after.recall(study_of(reports, direction=direction))
+    assert after.rungs() == before.rungs()
+    for value in (0.1, 2.95, 9.0):
+        assert report(after, 4, 1, value) == report(before, 4, 1, value)
+
+
+def test_a_trial_that_repeats_its_reports_under_another_id_counts_once(asha):
+    reports = [[3.0, 2.0, 1.0], [3.0, 2.0]]
+    asha.recall(study_of(reports))
+    rungs = asha.rungs()
+    asha.on_trial_add(None, trial(1, "another"))
+    for step, value in enumerate(reports[1], start=1):
+        assert report(asha, 1, step, value, "another") == CONTINUE
+    assert asha.rungs() == rungs
 
 
 def test_what_the_study_had_as_ended_is_stopped_at_its_next_report(asha):
-    asha.restore_state(asha.state(), frozenset({2}))
-    assert report(asha, 2, 1, 0.0) == STOP
-    assert report(asha, 1, 1, 0.0) == CONTINUE
+    asha.recall(study_of([[1.0], [1.0], [0.5, 0.4]], ended=[2]))
+    assert report(asha, 2, 3, 0.0) == STOP
+    assert report(asha, 1, 2, 0.0) == CONTINUE
+
+
+def test_a_trial_that_ends_is_forgotten_but_for_its_rungs(asha):
+    report(asha, 0, 1, 1.0)
+    asha.on_trial_complete(None, trial(0), {OBJECTIVE: 0.5, "training_iteration": 3})
+    asha.on_trial_remove(None, trial(1))
+    assert asha.rungs()[3] == {0: 0.5}

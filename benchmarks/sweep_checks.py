@@ -1,0 +1,133 @@
+"""What the checks of sweeps share: start one, wait, and compare what is left of it."""
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from ray.tune import ExperimentAnalysis
+from ray.tune.experiment import Trial
+
+from orchestrator.events import LOG, Event, Metrics, scan
+
+PATIENCE = 300.0  # seconds for what takes some, on a machine that may be busy with something else
+# A trial of a second or two: the smallest that still has a few reports.
+TINY = {
+    "training.updates": 60,
+    "training.evaluate_every": 10,
+    "training.batch": 8,
+    "model.hidden": 24,
+    "task.longest": 4,
+    "task.valid_sequences": 16,
+}
+
+
+def tiny_sweep(name: str, trials: int, **changed: int) -> list[str]:
+    """The arguments of a sweep of tiny trials; `updates=100` changes a setting of training."""
+    settings = TINY | {f"training.{key}": value for key, value in changed.items()}
+    words = ["copy", "--smoke", "--name", name, "--trials", str(trials)]
+    return words + [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """A sweep in a process group of its own; what it says is appended to `output.txt`."""
+    with open(folder / "output.txt", "ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "orchestrator.sweep", *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
+def wait_for(condition: Callable[[], object], process: subprocess.Popen[bytes]) -> bool:
+    """Wait until the condition holds; False if the process has ended before."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if process.poll() is not None:
+            return False
+        if time.monotonic() > deadline:
+            raise TimeoutError("waited in vain")
+        time.sleep(0.02)
+    return True
+
+
+def events(sweep: Path) -> list[Event]:
+    """The log of a sweep so far."""
+    path = sweep / LOG
+    return [event for event, _ in scan(path)] if path.exists() else []
+
+
+def reported(sweep: Path) -> dict[int, list[tuple[int, float]]]:
+    """(step, validation) of every trial, in the order in which they were taken in."""
+    found: dict[int, list[tuple[int, float]]] = {}
+    for event in events(sweep):
+        if isinstance(event, Metrics):
+            (value,) = [v for k, v in event.values.items() if k in ("valid_bce", "valid_bpc")]
+            found.setdefault(event.number, []).append((event.step, value))
+    return found
+
+
+def expected_rungs(
+    reports: dict[int, list[tuple[int, float]]], milestones: Iterable[int]
+) -> dict[int, dict[int, float]]:
+    """ASHA's rungs, worked out from the log: a trial's best value when it got there."""
+    values = {number: [value for _, value in rows] for number, rows in reports.items()}
+    return {
+        milestone: {n: min(v[:milestone]) for n, v in values.items() if len(v) >= milestone}
+        for milestone in milestones
+    }
+
+
+def rungs(sweep: Path, experiment: str = "trials") -> dict[int, dict[int, float]]:
+    """ASHA's rungs in the last snapshot that Ray made of the experiment."""
+    newest = max((sweep / "ray" / experiment).glob("callback-states-*.pkl"))
+    states = pickle.loads(newest.read_bytes()).values()
+    (found,) = [state["rungs"] for state in states if state and "rungs" in state]
+    return found
+
+
+def ray_trials(sweep: Path, experiment: str = "trials") -> list[Trial]:
+    """What Ray knows of its trials."""
+    return ExperimentAnalysis(str(sweep / "ray" / experiment)).trials or []
+
+
+def runs(folder: Path) -> tuple[MlflowClient, list[Run], list[Run]]:
+    """The runs in the store of a folder: a client to ask on, the parents, and the children."""
+    client = MlflowClient(f"sqlite:///{folder}/mlflow.db")
+    found = client.search_runs([each.experiment_id for each in client.search_experiments()])
+    children = [run for run in found if "tardis.trial" in run.data.tags]
+    return client, [run for run in found if run not in children], children
+
+
+def violations(folder: Path, trials: int, metric: str = "valid_bce") -> list[str]:
+    """What is not as it must be in the tracking store of a folder with one sweep that has ended."""
+    client, parents, children = runs(folder)
+    found = []
+    if (len(parents), len(children)) != (1, trials):
+        found.append(f"{len(parents)} + {len(children)} runs instead of 1 + {trials}")
+    running = [run.info.run_name for run in [*parents, *children] if run.info.status == "RUNNING"]
+    found += [f"{name} is still running" for name in running]
+    for run in children:
+        steps = Counter(each.step for each in client.get_metric_history(run.info.run_id, metric))
+        every = sorted(steps)
+        if max(steps.values(), default=0) > 1:
+            found.append(f"{run.info.run_name} has a step twice")
+        if every != [every[0] * place for place in range(1, len(every) + 1)]:
+            found.append(f"{run.info.run_name} lacks a step: {every}")
+    return found
+
+
+def doctor(folder: Path, name: str) -> list[str]:
+    """Where Ray, Optuna, MLflow and the log disagree."""
+    asked = [sys.executable, "-m", "orchestrator.doctor", name]
+    told = subprocess.run(asked, cwd=folder, capture_output=True, text=True, check=False)
+    return [] if told.returncode == 0 else (told.stdout + told.stderr).splitlines()
