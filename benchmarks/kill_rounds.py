@@ -54,7 +54,7 @@ def play(folder: Path, trials: int, rng: random.Random) -> Round:
     time.sleep(rng.uniform(0, 0.5))
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    killed_at, before = len(events(sweep)), reported(sweep)
+    killed, killed_at, before = time.time(), len(events(sweep)), reported(sweep)
 
     process = start(folder, "--resume", NAME)
     code = process.wait(600)
@@ -73,8 +73,9 @@ def play(folder: Path, trials: int, rng: random.Random) -> Round:
     repeated = 0
     for trial in ray_trials(sweep):
         last, known = trial.last_result, len(before.get(trial.config["number"], ()))
-        went_on_from = last["training_iteration"] - last["iterations_since_restore"]
-        repeated = max(repeated, min(known, last["training_iteration"]) - went_on_from)
+        if last.get("timestamp", 0) > killed:
+            went_on_from = last["training_iteration"] - last["iterations_since_restore"]
+            repeated = max(repeated, min(known, last["training_iteration"]) - went_on_from)
     if repeated > 1:
         wrong.append(f"a trial made {repeated} reports again")
     entries = sum(len(recorded) for recorded in at_kill.values())

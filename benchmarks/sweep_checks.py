@@ -1,5 +1,6 @@
 """What the checks of sweeps share: start one, wait, and compare what is left of it."""
 
+import logging
 import os
 import pickle
 import subprocess
@@ -97,6 +98,7 @@ def rungs(sweep: Path, experiment: str = "trials") -> dict[int, dict[int, float]
 
 def ray_trials(sweep: Path, experiment: str = "trials") -> list[Trial]:
     """What Ray knows of its trials."""
+    logging.getLogger("ray.tune").setLevel(logging.ERROR)  # it misses files that nobody needs
     return ExperimentAnalysis(str(sweep / "ray" / experiment)).trials or []
 
 

@@ -1,142 +1,163 @@
-"""A real sweep on a real Ray: killed without warning, resumed, and recorded exactly once."""
+"""A real sweep on a real Ray: interrupted, killed without warning, resumed, extended, looked at."""
 
+import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from mlflow import MlflowClient
-from mlflow.entities import RunStatus
+from filelock import FileLock
 from optuna.trial import TrialState
 
+from benchmarks.sweep_checks import (
+    TINY,
+    events,
+    expected_rungs,
+    reported,
+    rungs,
+    runs,
+    start,
+    tiny_sweep,
+    violations,
+    wait_for,
+)
 from orchestrator.doctor import main as doctor
-from orchestrator.events import Metrics, scan
+from orchestrator.events import Metrics
 from orchestrator.search import open_study
 
-TRIALS = 4
-UPDATES, EVERY = 60, 10
-TINY = {
-    "training.updates": UPDATES,
-    "training.evaluate_every": EVERY,
-    "training.batch": 8,
-    "model.hidden": 24,
-    "task.longest": 4,
-    "task.valid_sequences": 16,
-}
+TRIALS, MORE = 4, 2
+UPDATES = TINY["training.updates"]
 STATUS = {TrialState.COMPLETE: "FINISHED", TrialState.PRUNED: "KILLED", TrialState.FAIL: "FAILED"}
 
 
-def sweep(folder: Path, *arguments: str) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-m", "orchestrator.sweep", *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+def live(folder: Path) -> dict:
+    """The life of a sweep; what was seen at the end of each part of it."""
+    sweep, rng = folder / "sweeps" / "s", random.Random(5)
+    seen: dict = {}
+
+    def part(name: str, process, stop: int | None = None, after: int = 0) -> None:
+        if stop is not None:
+            wait_for(lambda: len(events(sweep)) >= after, process)
+            time.sleep(rng.uniform(0, 0.8))
+            # As the terminal does it: Ctrl-C reaches the whole group, a kill one process.
+            (os.killpg if stop == signal.SIGINT else os.kill)(process.pid, stop)
+        code = process.wait(300)
+        output = (folder / "output.txt").read_text()
+        (folder / "output.txt").unlink()
+        seen[name] = {"code": code, "output": output, "reported": reported(sweep)}
+        if stop != signal.SIGKILL:
+            _, parents, children = runs(folder)
+            seen[name]["statuses"] = [run.info.status for run in [*parents, *children]]
+            seen[name]["wrong"] = violations(folder, len(children))
+
+    part("interrupted", start(folder, *tiny_sweep("s", TRIALS)), signal.SIGINT, after=5)
+    part("killed", start(folder, "--resume", "s"), signal.SIGKILL, after=14)
+    part("resumed", start(folder, "--resume", "s"))
+    part("extended", start(folder, "--extend", "s", "--trials", f"+{MORE}"))
+    return seen
 
 
-def start(folder: Path) -> subprocess.Popen:
-    settings = [word for key, value in TINY.items() for word in ("--set", f"{key}={value}")]
-    return sweep(folder, "copy", "--smoke", "--name", "s", "--trials", str(TRIALS), *settings)
+@pytest.fixture(scope="session")
+def life(tmp_path_factory):
+    """The folder of the sweep and what was seen; it takes a minute, so all workers share it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "sweep-life"
+    folder.mkdir(exist_ok=True)
+    with FileLock(folder / "lock"):
+        if not (folder / "seen.json").exists():
+            (folder / "seen.json").write_text(json.dumps(live(folder)))
+    return folder, json.loads((folder / "seen.json").read_text())
 
 
-def wait_for(path: Path, events: int, process: subprocess.Popen) -> None:
-    """Until the log of the sweep has so many events, or the process has ended."""
-    deadline = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < deadline:
-        if path.exists() and path.read_bytes().count(b"\n") >= events:
-            return
-        time.sleep(0.05)
+def test_ctrl_c_records_everything_and_says_how_to_go_on(life):
+    seen = life[1]["interrupted"]
+    assert seen["code"] == 130, seen["output"]
+    assert "python -m orchestrator.sweep --resume s" in seen["output"]
+    assert "Traceback" not in seen["output"]
+    assert seen["statuses"][0] == "KILLED"
+    assert "RUNNING" not in seen["statuses"]
+    assert not seen["wrong"]
 
 
-@pytest.fixture(scope="module")
-def killed_and_resumed(tmp_path_factory):
-    """A sweep whose driver was killed twice, then run to its end."""
-    folder = tmp_path_factory.mktemp("killed")
-    log = folder / "sweeps" / "s" / "tracking.jsonl"
-    rng = random.Random(5)
-    process = start(folder)
-    for seen in (5, 14):
-        wait_for(log, seen, process)
-        time.sleep(rng.uniform(0, 0.8))
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
-        process = sweep(folder, "--resume", "s")
-    output, _ = process.communicate(timeout=240)
-    assert process.returncode == 0, output
-    return folder, output
+@pytest.mark.parametrize("part", ["resumed", "extended"])
+def test_a_resumed_and_an_extended_sweep_end_well(life, part):
+    seen = life[1][part]
+    assert seen["code"] == 0, seen["output"]
+    assert "python -m orchestrator.ui s" in seen["output"]
+    assert "--extend s" in seen["output"]
+    assert "Traceback" not in seen["output"]
+    assert "Token authentication" not in seen["output"]  # Ray's noise is in the log file
+    assert len(seen["statuses"]) == 1 + TRIALS + (MORE if part == "extended" else 0)
+    assert "RUNNING" not in seen["statuses"]
+    assert not seen["wrong"]
 
 
-def runs(folder: Path):
-    client = MlflowClient(f"sqlite:///{folder}/mlflow.db")
-    experiments = [each.experiment_id for each in client.search_experiments()]
-    found = client.search_runs(experiments)
-    return client, [r for r in found if "tardis.trial" in r.data.tags], found
+def test_no_report_is_lost_on_the_way(life):
+    seen = life[1]
+    for earlier, later in [
+        ("interrupted", "killed"),
+        ("killed", "resumed"),
+        ("resumed", "extended"),
+    ]:
+        for number, rows in seen[earlier]["reported"].items():
+            assert seen[later]["reported"][number][: len(rows)] == rows
 
 
-def test_there_is_one_run_a_trial_and_one_parent_and_none_is_running(killed_and_resumed):
-    folder, _ = killed_and_resumed
-    _, children, every = runs(folder)
-    assert len(every) == 1 + TRIALS
-    assert sorted(int(run.data.tags["tardis.trial"]) for run in children) == list(range(TRIALS))
-    assert not [run for run in every if run.info.status == RunStatus.to_string(RunStatus.RUNNING)]
+def test_there_is_one_run_a_trial_and_one_parent(life):
+    _, parents, children = runs(life[0])
+    assert len(parents) == 1
+    numbers = sorted(int(run.data.tags["tardis.trial"]) for run in children)
+    assert numbers == list(range(TRIALS + MORE))
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parents[0].info.run_id}
 
 
-def test_every_step_is_recorded_once_and_none_is_missing(killed_and_resumed):
-    folder, _ = killed_and_resumed
-    client, children, _ = runs(folder)
-    for run in children:
+def test_a_finished_trial_has_all_its_steps(life):
+    client, _, children = runs(life[0])
+    finished = [run for run in children if run.info.status == "FINISHED"]
+    assert finished
+    for run in finished:
         history = client.get_metric_history(run.info.run_id, "valid_bce")
-        steps = [metric.step for metric in history]
-        assert steps == list(range(EVERY, steps[-1] + 1, EVERY))
-        if run.info.status == "FINISHED":
-            assert steps[-1] == UPDATES
+        assert max(metric.step for metric in history) == UPDATES
 
 
-def test_optuna_and_mlflow_agree(killed_and_resumed):
-    folder, _ = killed_and_resumed
-    _, children, _ = runs(folder)
-    study = open_study(folder / "sweeps" / "s", "s")
+def test_optuna_and_mlflow_agree(life):
+    _, _, children = runs(life[0])
+    study = open_study(life[0] / "sweeps" / "s", "s")
     told = {trial.number: STATUS[trial.state] for trial in study.trials}
     assert told == {int(run.data.tags["tardis.trial"]): run.info.status for run in children}
 
 
-def test_the_log_has_each_step_once(killed_and_resumed):
-    folder, _ = killed_and_resumed
-    events = [event for event, _ in scan(folder / "sweeps" / "s" / "tracking.jsonl")]
-    steps = [(each.number, each.step) for each in events if isinstance(each, Metrics)]
+def test_the_log_has_each_step_once(life):
+    made = [each for each in events(life[0] / "sweeps" / "s") if isinstance(each, Metrics)]
+    steps = [(each.number, each.step) for each in made]
     assert len(steps) == len(set(steps))
 
 
-def test_the_end_says_what_came_of_it_and_how_to_go_on(killed_and_resumed):
-    folder, output = killed_and_resumed
-    assert "python -m orchestrator.ui s" in output
-    assert "--extend s" in output
-    assert "Traceback" not in output
-    assert "Ray" not in output  # its noise is in the log file
+@pytest.mark.parametrize(("part", "experiment"), [("resumed", "trials"), ("extended", "trials-1")])
+def test_the_rungs_of_asha_are_what_was_reported_before_and_after(life, part, experiment):
+    folder, seen = life
+    held = rungs(folder / "sweeps" / "s", experiment)
+    told = {int(number): rows for number, rows in seen[part]["reported"].items()}
+    assert held == expected_rungs(told, held)
+    assert held[1].keys() >= {int(number) for number in seen["killed"]["reported"]}
+
+
+def test_the_report_is_in_the_folder_and_with_the_parent_run(life):
+    folder, _ = life
     table = folder / "sweeps" / "s" / "report" / "leaderboard.csv"
-    assert len(table.read_text().splitlines()) == TRIALS + 1
-
-
-def test_the_report_is_with_the_parent_run(killed_and_resumed):
-    folder, _ = killed_and_resumed
-    client, _, every = runs(folder)
-    (parent,) = [run for run in every if "tardis.trial" not in run.data.tags]
+    assert len(table.read_text().splitlines()) == 1 + TRIALS + MORE
+    client, (parent,), _ = runs(folder)
     names = {each.path for each in client.list_artifacts(parent.info.run_id, "report")}
     assert {"report/leaderboard.csv", "report/study.log"} <= names
 
 
-def test_the_doctor_finds_and_mends_what_disagrees(killed_and_resumed, monkeypatch, capsys):
-    folder, _ = killed_and_resumed
+def test_the_doctor_finds_and_mends_what_disagrees(life, monkeypatch, capsys):
+    folder, _ = life
     monkeypatch.chdir(folder)
     assert doctor(["s"]) == 0
-    client, children, _ = runs(folder)
+    client, _, children = runs(folder)
     client.update_run(children[0].info.run_id, "RUNNING")
     assert doctor(["s"]) == 1
     number = children[0].data.tags["tardis.trial"]
