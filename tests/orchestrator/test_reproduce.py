@@ -1,13 +1,19 @@
 """The paper's figures again by one command, with a summary that says what it is worth."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from sweep_logs import comparison_plan, fill_comparison
 
-from orchestrator import reproduce
+from orchestrator import paper, reproduce
+from orchestrator.events import EventLog, SweepStarted
+from orchestrator.evidence import Evidence, Group, Run
 from orchestrator.reproductions.base import REPRODUCTIONS, Outcome, Request, Row
+from orchestrator.reproductions.tables import orderings
+from tardis_core.config import make_config
 from tardis_core.tasks.base import SCALES
 
 
@@ -97,11 +103,72 @@ def test_a_summary_sets_ours_beside_the_papers():
     assert "python -m orchestrator.reproduce figure-path-length --scale smoke --seed 0" in text
 
 
+def trained(task: str, values: dict[str, list[float]], **tags: str) -> None:
+    """A comparison of the paper's rows for the task that has run already."""
+    labels = tuple(each.label for each in paper.candidates(task, tuple(values)))
+    name = f"reproduce-{task}-smoke-seed0"
+    plan = replace(comparison_plan(name, labels, seeds=range(7)), trials=7 * len(labels))
+    log = EventLog(plan.folder)
+    log.append(SweepStarted(name, {"data": task, "data.real": "True", **tags}))
+    log.close()
+    plan.save()
+    by_label = {each.label: values[each.settings["model"]] for each in paper.candidates(task)}
+    fill_comparison(plan, {label: by_label[label] for label in labels})
+
+
+def test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved():
+    low, high = [0.01] * 7, [0.01] * 3 + [0.4] * 4
+    for task in ("copy", "recall"):
+        trained(task, {"tardis": low, "lstm": high})
+    _, summary = run("table-ntm")
+    assert (
+        "| copy: TARDIS + Gumbel ST | 0.01 (0.01 to 0.01; 7 seeds), solved by 7 of 7 | Success |"
+        in summary
+    )
+    assert "| recall: LSTM | 0.2329" in summary
+    assert "solved by 3 of 7 |  |" in summary
+    assert "copy: Solved, which is below 0.02 nats a bit: TARDIS" in summary
+
+
+def evidence_of(task: str, values: dict[str, list[float]], real: bool = True) -> Evidence:
+    rows = paper.candidates(task)
+    config = make_config(task, "lstm", scale="smoke")
+    groups = []
+    for row in rows:
+        if row.label in values:
+            runs = [
+                Run("run", replace(config, seed=seed), value, value, pd.DataFrame())
+                for seed, value in enumerate(values[row.label])
+            ]
+            groups.append(Group(row.label, tuple(runs)))
+    return Evidence(task, tuple(groups), task, real, ())
+
+
+def test_an_order_of_the_paper_is_confirmed_refuted_or_undecided():
+    lstm, gumbel = "LSTM + LayerNorm + Dropout", "TARDIS + Gumbel ST + R"
+    spread = [0.01 * n for n in range(6)]
+    better, worse = [1.2 + s for s in spread], [1.5 + s for s in spread]
+    confirmed = orderings(evidence_of("ptb", {gumbel: better, lstm: worse}))
+    assert "1 confirmed, 0 refuted, 0 undecided" in confirmed
+    refuted = orderings(evidence_of("ptb", {gumbel: worse, lstm: better}))
+    assert "0 confirmed, 1 refuted, 0 undecided" in refuted
+    few = orderings(evidence_of("ptb", {gumbel: better[:3], lstm: worse[:3]}))
+    assert "0 confirmed, 0 refuted, 1 undecided" in few
+    made_up = orderings(evidence_of("ptb", {gumbel: better, lstm: worse}, real=False))
+    assert "says nothing" in made_up
+
+
+def test_where_more_is_better_the_order_turns_round():
+    lstm, gumbel = "LSTM + LayerNorm + Dropout", "TARDIS + Gumbel ST"
+    values = {lstm: [80.0 + n for n in range(6)], gumbel: [84.0 + n for n in range(6)]}
+    assert "1 confirmed" in orderings(evidence_of("snli", values))
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ([], "name what to reproduce: all, figure-path-length"),
-        (["table-mt"], "unknown reproduction 'table-mt'; choose one of: figure-path-length"),
+        ([], "name what to reproduce: all, figure-learning-curves"),
+        (["table-mt"], "unknown reproduction 'table-mt'; choose one of: figure-learning-curves"),
         (["all", "--scale", "huge"], "unknown scale 'huge'"),
         (["figure-path-length", "--out", "/dev/null/x"], "--out must be a folder"),
     ],
