@@ -11,6 +11,7 @@ import torch
 
 from orchestrator.plan import PLAN_FILE, SweepPlan, check_name, folder_of, load_plan
 from orchestrator.run import space_of
+from orchestrator.several_seeds import JUDGES
 from tardis_core.cli import Parser, setting
 from tardis_core.config import make_config
 from tardis_core.errors import UserError
@@ -41,6 +42,14 @@ def parser() -> Parser:
     made.add_argument("--estimators", help=f"to search over: {','.join(ESTIMATORS.names())}")
     made.add_argument("--models", default="tardis", help=f"of {','.join(MODELS.names())}")
     made.add_argument("--space", metavar="FILE", help="your own search space")
+    made.add_argument(
+        "--seeds-per-trial",
+        type=int,
+        default=1,
+        metavar="N",
+        help="train every trial with N seeds, so that settings win that work, not lucky ones",
+    )
+    made.add_argument("--judge", default="worst", help=f"of those seeds: {', '.join(JUDGES)}")
     made.add_argument(
         "--seeds",
         type=int,
@@ -96,6 +105,8 @@ def _new_plan(options: argparse.Namespace) -> SweepPlan:
             options.estimators or ",".join(ESTIMATORS.names()), "estimator", ESTIMATORS
         ),
         space=options.space,
+        seeds_per_trial=_seeds_per_trial(options),
+        judge=options.judge,
         replicates=_replicates(options.seeds, shared.name),
         time_budget=_seconds(options.time_budget) if options.time_budget else 0.0,
     )
@@ -136,6 +147,17 @@ def shared_plan(options: argparse.Namespace, kind: str = "") -> SweepPlan:
         data_dir=options.data_dir,
         data=options.data,
     )
+
+
+def _seeds_per_trial(options: argparse.Namespace) -> int:
+    if options.seeds_per_trial < 1:
+        raise UserError(
+            f"--seeds-per-trial is a whole number from 1, not {options.seeds_per_trial}"
+        )
+    if options.judge not in JUDGES:
+        raise UserError(f"--judge must be one of {', '.join(JUDGES)}, not {options.judge!r}")
+    count: int = options.seeds_per_trial
+    return count
 
 
 def _replicates(seeds: int, name: str) -> int:

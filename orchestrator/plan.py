@@ -46,6 +46,8 @@ class SweepPlan:
     fixed: dict[str, str] = field(default_factory=dict)  # --set: what is not searched
     space: str | None = None  # a user's file instead of search_spaces
     seed: int = 0
+    seeds_per_trial: int = 1  # with which a trial of the search is trained, ...
+    judge: str = "worst"  # ... and how they are judged together: mean | worst
     replicates: int = 0  # seeds with which the best few are trained again after the search
     candidates: tuple[Candidate, ...] = ()  # of a comparison; empty: the sweep searches
     seeds: tuple[int, ...] = ()  # of a comparison
@@ -91,6 +93,12 @@ class SweepPlan:
             for candidate in self.candidates
         ]
         return [{"number": number, "settings": each} for number, each in enumerate(settings)]
+
+    def title(self, number: int) -> str:
+        """What to call a trial before people."""
+        if not self.candidates:
+            return f"trial {number}"
+        return f"{self.candidate_of(number).label}, seed {self.jobs()[number]['settings']['seed']}"
 
     def candidate_of(self, number: int) -> Candidate:
         """The candidate that a trial of a comparison belongs to."""

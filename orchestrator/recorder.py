@@ -48,7 +48,7 @@ class Recorder(tune.Callback):
         plan, params, tags = self.plan, params_of(self.plan, trial), {}
         if plan.candidates:
             tags["candidate"] = plan.candidate_of(number_of(trial)).label
-            tags[MLFLOW_RUN_NAME] = f"{tags['candidate']}, seed {params['seed']}"
+            tags[MLFLOW_RUN_NAME] = plan.title(number_of(trial))
         self.log.append(TrialStarted(number_of(trial), params, tags))
 
     def on_trial_result(

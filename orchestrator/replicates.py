@@ -22,13 +22,15 @@ def plan_of(plan: SweepPlan) -> SweepPlan | None:
     best = leaderboard.best(plan, BEST_FEW)
     if not best:
         return None
-    seeds = tuple(range(plan.seed + 1, plan.seed + 1 + plan.replicates))
+    first = plan.seed + plan.seeds_per_trial  # the search has not seen it
+    seeds = tuple(range(first, first + plan.replicates))
     return replace(
         plan,
         name=name,
         candidates=tuple(Candidate(f"trial {n}", records[n].settings()) for n in best),
         seeds=seeds,
         trials=len(best) * len(seeds),
+        seeds_per_trial=1,
         replicates=0,
         replicates_of=plan.name,
         time_budget=0.0,

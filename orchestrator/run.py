@@ -99,6 +99,8 @@ def _trainable(plan: SweepPlan, data: Any) -> Any:
         scale=plan.scale,
         seed=plan.seed,
         threads=threads,
+        seeds=plan.seeds_per_trial,
+        judge=plan.judge,
         test=plan.test,
         data=data,
     )

@@ -9,12 +9,14 @@ import torch
 from ray import tune
 
 from orchestrator.search import FAILED, FINISHED, OBJECTIVE
+from orchestrator.several_seeds import SeveralSeeds
 from tardis_core.build import build_network
 from tardis_core.config import Config, make_config
 from tardis_core.errors import Diverged, UserError
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Trainer
 
+Training = Trainer | SeveralSeeds
 CHECKPOINT, BEST = "checkpoint.pt", "best.pt"
 
 
@@ -37,25 +39,33 @@ def train_trial(
     scale: str,
     seed: int,
     threads: int,
+    seeds: int,
+    judge: str,
     test: bool,
     data: Any,
 ) -> None:
     """The trainable: made by `tune.with_parameters` from all but `config`.
 
     Args:
+        seeds: with which it is trained, beginning with `seed`; more than one are judged together.
+        judge: how.
         test: measure the best weights on the test split at the end. A search must not: what it
             can see it selects by.
     """
     torch.set_num_threads(threads)
     try:
         made = trial_config(task, scale, seed, config["settings"])
-        _run(Trainer(made, data, "auto"), test)
+        if seeds == 1:
+            _run(Trainer(made, data, "auto"), test)
+        else:
+            every = range(made.seed, made.seed + seeds)
+            _run(SeveralSeeds(made, data, "auto", every, judge), test)
     except (Diverged, UserError, torch.OutOfMemoryError) as error:
         # Trying again would end the same way: the trial fails alone, with its reason.
         tune.report({OBJECTIVE: float("nan"), FAILED: f"{type(error).__name__}: {error}"})
 
 
-def _run(trainer: Trainer, test: bool) -> None:
+def _run(trainer: Training, test: bool) -> None:
     best = _restore(trainer)
     if trainer.finished:
         # Killed between its last report and its end: the result is known, and told once more.
@@ -71,7 +81,7 @@ def _run(trainer: Trainer, test: bool) -> None:
         rows = []
 
 
-def _test(trainer: Trainer, best: dict[str, Any]) -> dict[str, float]:
+def _test(trainer: Training, best: dict[str, Any]) -> dict[str, float]:
     """The best weights on the test split."""
     network = build_network(trainer.config, trainer.task.signature).to(trainer.device)
     network.load_state_dict(best["network"])
@@ -79,7 +89,7 @@ def _test(trainer: Trainer, best: dict[str, Any]) -> dict[str, float]:
     return {f"test_{name}": value for name, value in measured.items()}
 
 
-def _restore(trainer: Trainer) -> dict[str, Any] | None:
+def _restore(trainer: Training) -> dict[str, Any] | None:
     """Go on from the checkpoint that Ray has for this trial, if there is one."""
     held = tune.get_checkpoint()
     if held is None:
@@ -90,7 +100,7 @@ def _restore(trainer: Trainer) -> dict[str, Any] | None:
         return checkpoint.load(path) if path.exists() else None
 
 
-def _report(trainer: Trainer, rows: list[dict[str, float]], best: dict[str, Any] | None) -> None:
+def _report(trainer: Training, rows: list[dict[str, float]], best: dict[str, Any] | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         checkpoint.save(Path(folder) / CHECKPOINT, trainer.state())
         if best is not None:
@@ -99,7 +109,7 @@ def _report(trainer: Trainer, rows: list[dict[str, float]], best: dict[str, Any]
         tune.report(_result(trainer, rows), checkpoint=held)
 
 
-def _result(trainer: Trainer, rows: list[dict[str, float]]) -> dict[str, Any]:
+def _result(trainer: Training, rows: list[dict[str, float]]) -> dict[str, Any]:
     best = float("nan") if trainer.best is None else trainer.best
     made_with = {"device": _name(trainer.device), "backend": trainer.backend}
     return {OBJECTIVE: best, FINISHED: trainer.finished, "rows": rows, **made_with}

@@ -109,7 +109,7 @@ class View(tune.Callback):
         measured = "" if row.value is None else f"  {self.plan.metric} {row.value:.4f}"
         why = (trial.last_result or {}).get(FAILED)
         reason = f"  {why}" if why else ""
-        self._say(f"trial {number_of(trial):>4}  {row.state:<8}{measured}{reason}")
+        self._say(f"{self.plan.title(number_of(trial)):<10}  {row.state:<8}{measured}{reason}")
         self._say(f"    {self._progress()}, {self._best()}")
 
     def _say(self, text: str) -> None:
@@ -150,7 +150,7 @@ def progress(plan: SweepPlan, rows: Mapping[int, Row], seconds: float, before: i
 def best(plan: SweepPlan, rows: Mapping[int, Row], seconds: float) -> str:
     """The best so far, in words; before there is one, what is being waited for."""
     for number in ranked(plan, rows)[:1]:
-        return f"best {plan.metric} {rows[number].value:.4f} (trial {number})"
+        return f"best {plan.metric} {rows[number].value:.4f} ({plan.title(number)})"
     doing = "training until the first validation" if rows else "starting the workers"
     return f"no result yet: {doing}, {duration(seconds)} so far"
 
@@ -195,7 +195,7 @@ def leaders(plan: SweepPlan, rows: Mapping[int, Row], width: int, most: int) -> 
     if not numbers:
         return []
     columns = [
-        ["trial", *map(str, numbers)],
+        ["trial", *(plan.title(number).removeprefix("trial ") for number in numbers)],
         [plan.metric, *(f"{rows[number].value:.4f}" for number in numbers)],
         ["state", *(rows[number].state for number in numbers)],
         ["reports", *(f"{rows[number].reports}/{plan.reports}" for number in numbers)],

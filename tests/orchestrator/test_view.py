@@ -121,8 +121,8 @@ def test_elsewhere_every_end_is_a_line_with_its_reason(shown, capsys):
     shown.on_trial_complete(0, [], good)
     shown.on_trial_complete(0, [], bad)
     out = capsys.readouterr().out
-    assert re.search(r"trial +0  pruned +bpc 2\.5000\n", out)
-    assert re.search(r"trial +1  failed +Diverged: loss is nan\n", out)
+    assert re.search(r"trial 0 +pruned +bpc 2\.5000\n", out)
+    assert re.search(r"trial 1 +failed +Diverged: loss is nan\n", out)
     assert "2/40 ended, 0 running, 1 pruned, 1 failed" in out
     assert "\x1b" not in out
 
