@@ -70,6 +70,8 @@ MODELS: Mapping[str, ModelSpace] = {
         },
         guess={"model.layers": 3, "model.final_slope": 5.0},
     ),
+    "attention": ModelSpace(),
+    "attention-two-way": ModelSpace(),
     "clockwork": ModelSpace(
         lacks=NO_GATES,
         own={"model.groups": IntDistribution(2, 8)},

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from tardis_core.config import NO_ESTIMATOR, Config
+from tardis_core.errors import UserError
 from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS
 from tardis_core.models.heads import MemoryHead, OutputHead
@@ -32,7 +33,12 @@ def build_network(config: Config, signature: Signature) -> Network:
 
 def _build(config: Config, signature: Signature) -> Network:
     settings = config.model_settings
-    encoder = Encoder(signature.inputs, signature.symbols, settings.embedding)
+    if MODELS.get(config.model).two_parts and signature.boundary is None:
+        raise UserError(
+            f"model {config.model!r} reads sequences of two parts, and those of the task "
+            f"{config.task!r} have one; choose another model, or a task such as snli"
+        )
+    encoder = Encoder(signature.inputs, signature.symbols, settings.embedding, signature.boundary)
     estimator = None
     if config.estimator != NO_ESTIMATOR:
         kind = ESTIMATORS.get(config.estimator)

@@ -166,7 +166,7 @@ def refusal(capsys, *arguments: str) -> str:
     [
         ([], "name a task: copy, "),
         (["cpoy"], "unknown task 'cpoy'; choose one of: copy, "),
-        (["copy", "--model", "gru"], "unknown model 'gru'; choose one of: bnlstm, "),
+        (["copy", "--model", "gru"], "unknown model 'gru'; choose one of: attention, "),
         (["copy", "--estimator", "x"], "unknown estimator 'x'; choose one of: gumbel, reinforce"),
         (["copy", "--estimator", "none"], "unknown estimator 'none'; choose one of: gumbel, "),
         (["copy", "--scale", "big"], "unknown scale 'big'; choose one of: smoke, small, paper"),

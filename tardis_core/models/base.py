@@ -68,6 +68,7 @@ class SequenceModel(nn.Module, ABC):
     Config: ClassVar[type[ModelConfig]] = ModelConfig
     Memory: ClassVar[type | None] = None  # the class of the `memory` section, if there is one
     discrete: ClassVar[bool] = False  # whether it needs an estimator
+    two_parts: ClassVar[bool] = False  # whether `forward` also takes `boundary_TB` and `asked_TB`
 
     config: ModelConfig
     read_width: int = 0

@@ -22,9 +22,11 @@ class Prediction(NamedTuple):
 class Encoder(nn.Module):
     """Symbols become one-hot or learned vectors; vectors pass as they are."""
 
-    def __init__(self, inputs: int, symbols: bool, embedding: int) -> None:
+    def __init__(
+        self, inputs: int, symbols: bool, embedding: int, boundary: int | None = None
+    ) -> None:
         super().__init__()
-        self.inputs, self.symbols = inputs, symbols
+        self.inputs, self.symbols, self.boundary = inputs, symbols, boundary
         self.embedding = nn.Embedding(inputs, embedding) if symbols and embedding else None
         self.width = embedding if self.embedding is not None else inputs
 
@@ -33,6 +35,12 @@ class Encoder(nn.Module):
         if self.embedding is not None:
             return self.embedding(inputs)
         return F.one_hot(inputs, self.inputs).to(dtype) if self.symbols else inputs.to(dtype)
+
+    def boundary_TB(self, inputs: Tensor) -> Tensor | None:
+        """True at the inputs that end the first part of a sequence."""
+        if self.boundary is None:
+            return None
+        return inputs == self.boundary if self.symbols else inputs[..., self.boundary] > 0.5
 
 
 class Network(nn.Module):
@@ -59,6 +67,7 @@ class Network(nn.Module):
         state: State | None = None,
         mask_TB: Tensor | None = None,
         generator: torch.Generator | None = None,
+        asked_TB: Tensor | None = None,
     ) -> tuple[Prediction, State]:
         """Predict at every step.
 
@@ -67,13 +76,16 @@ class Network(nn.Module):
             state: what an earlier call returned, or None to start.
             mask_TB: False where a sequence has no step.
             generator: the source of all noise; without it the network is deterministic.
+            asked_TB: False where nobody looks at the prediction, which then may be anything; None
+                asks for all.
         """
         x_TBD = self.encoder(inputs, self.head.W_o.weight.dtype)
         noise = None
         if generator is not None:
             x_TBD = drop(x_TBD, self.dropout, generator)
             noise = self.model.draw_noise(x_TBD, generator)
-        hidden, state = self.model(x_TBD, state, mask_TB, noise)
+        about = (self.encoder.boundary_TB(inputs), asked_TB) if self.model.two_parts else ()
+        hidden, state = self.model(x_TBD, state, mask_TB, noise, *about)
         logits_TBO = self.head(hidden.h_TBH, hidden.r_TBQ, generator)
         memory_logits_TBO = None
         if self.memory_head is not None and hidden.r_TBQ is not None:

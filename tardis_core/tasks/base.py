@@ -51,6 +51,8 @@ class Signature:
     symbols: bool  # whether inputs are symbols
     outputs: int  # number of classes, or of bits
     bits: bool  # whether outputs are independent bits
+    # The symbol, or the channel of a vector, that ends the first part of a sequence of two parts.
+    boundary: int | None = None
 
     def log_likelihood(self, logits_TBO: Tensor, batch: Batch) -> Tensor:
         """Nats a step of the target under the prediction; zero where nothing is scored.
@@ -175,7 +177,12 @@ def score(network: Network, signature: Signature, batches: Iterable[Batch]) -> S
     has_memory_head = network.memory_head is not None
     for batch in batches:
         batch = batch.to(device)
-        prediction, state = network(batch.inputs, state if batch.continues else None, batch.mask_TB)
+        prediction, state = network(
+            batch.inputs,
+            state if batch.continues else None,
+            batch.mask_TB,
+            asked_TB=batch.scored_TB,
+        )
         nats -= float(signature.log_likelihood(prediction.logits_TBO, batch).sum())
         if prediction.memory_logits_TBO is not None:
             ll_TB = signature.log_likelihood(prediction.memory_logits_TBO, batch)

@@ -40,7 +40,7 @@ class Copy(GeneratedTask):
     Config = GeneratedConfig
     name = "copy"
     markers: ClassVar = {START: "start", END: "end"}
-    signature = Signature(inputs=BITS + 2, symbols=False, outputs=BITS, bits=True)
+    signature = Signature(inputs=BITS + 2, symbols=False, outputs=BITS, bits=True, boundary=END)
     presets: ClassVar = {
         "smoke": {
             **PAPER_SIZES,

@@ -62,7 +62,7 @@ class Recall(GeneratedTask):
     Config = RecallConfig
     name = "recall"
     markers: ClassVar = {ITEM: "item", QUERY: "query"}
-    signature = Signature(inputs=BITS + 2, symbols=False, outputs=BITS, bits=True)
+    signature = Signature(inputs=BITS + 2, symbols=False, outputs=BITS, bits=True, boundary=QUERY)
     presets: ClassVar = {
         "smoke": {
             **PAPER_SIZES,

@@ -109,7 +109,11 @@ class Snli(Task):
     ) -> None:
         super().__init__(config, data, batch_size, seed)
         self.signature = Signature(
-            inputs=len(data.words), symbols=True, outputs=len(snli.LABELS), bits=False
+            inputs=len(data.words),
+            symbols=True,
+            outputs=len(snli.LABELS),
+            bits=False,
+            boundary=snli.SEP,
         )
         self._sampler = EpochSampler(_lengths(data.train), batch_size, self.rng)
 

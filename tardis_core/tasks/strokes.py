@@ -104,7 +104,7 @@ class Strokes(Task):
 
     config: StrokesConfig
     data: strokes.StrokeDigits
-    signature = Signature(inputs=CHANNELS, symbols=False, outputs=CLASSES, bits=False)
+    signature = Signature(inputs=CHANNELS, symbols=False, outputs=CLASSES, bits=False, boundary=BOS)
 
     def __init__(
         self, config: StrokesConfig, data: strokes.StrokeDigits, batch_size: int, seed: int

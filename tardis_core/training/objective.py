@@ -30,7 +30,7 @@ def objective(
     progress: float,
 ) -> Objective:
     """Run the network over a batch with noise, and add up what there is to learn from it."""
-    prediction, state = network(batch.inputs, state, batch.mask_TB, generator)
+    prediction, state = network(batch.inputs, state, batch.mask_TB, generator, batch.scored_TB)
     ll_TB = signature.log_likelihood(prediction.logits_TBO, batch)
     task_loss = signature.loss(ll_TB, batch)
     loss, figures = task_loss, {}

@@ -227,3 +227,45 @@ def bn_lstm(p, x_TBD, mask_TB):
         made[t], seen[t] = new_h, np.concatenate([zh, zx, new_c], axis=1)
         h, c = (np.where(here[:, None], new, old) for new, old in ((new_h, h), (new_c, c)))
     return {"h": made, "seen": seen}
+
+
+def attention(p, x, boundary):
+    """h* of every step; `boundary` is the step at which the second text begins, or len(x)."""
+    premise, hypothesis = x[:boundary], x[boundary:]
+    H = p["first.W_h.weight"].shape[1]
+    Y, h, c = [], np.zeros(H), np.zeros(H)
+    made = []
+    for word in premise:
+        h, c = lstm_step(part(p, "first."), word, h, c)
+        Y.append(h)
+        made.append(np.tanh(p["attend.W_x.weight"] @ h))
+    h, r = np.zeros(H), np.zeros(H)
+    for word in hypothesis:
+        h, c = lstm_step(part(p, "second."), word, h, c)
+        r = attention_step(p, Y, h, r)
+        made.append(np.tanh(p["attend.W_p.weight"] @ r + p["attend.W_x.weight"] @ h))
+    return np.array(made)
+
+
+def attention_step(p, Y, h, r):
+    W_r, W_t = np.split(p["attend.W_r.weight"], 2)
+    kept = np.tanh(W_t @ r)
+    if not Y:
+        return kept
+    inner = p["attend.W_h.weight"] @ h + W_r @ r
+    scores = np.array([p["attend.w"] @ np.tanh(p["attend.W_y.weight"] @ y + inner) for y in Y])
+    return sum(a * y for a, y in zip(softmax(scores), Y, strict=True)) + kept
+
+
+def two_way(p, x, boundary):
+    """Both readings; the exchanged one is done anew for every end of the second text."""
+    ahead = attention(p, x, boundary)
+    H = ahead.shape[1]
+    exchanged = [np.zeros(H) for _ in range(min(boundary, len(x)))]
+    for end in range(boundary + 1, len(x) + 1):
+        texts = np.concatenate([x[boundary:end], x[:boundary]])
+        if boundary:
+            exchanged.append(attention(p, texts, end - boundary)[-1])
+        else:  # nothing to read: neither h nor r ever moved
+            exchanged.append(np.zeros(H))
+    return np.concatenate([ahead, np.array(exchanged)], axis=1)

@@ -221,7 +221,7 @@ class Recorder(torch.nn.Module):
         self.logit = torch.nn.Parameter(torch.tensor(logit))
         self.outputs, self.seen = outputs, []
 
-    def forward(self, inputs, state, mask_TB):
+    def forward(self, inputs, state, mask_TB, asked_TB=None):
         from tardis_core.models.network import Prediction
 
         self.seen.append(inputs.clone())
