@@ -16,7 +16,6 @@ _ADDRESSING = (
     *("read_W_x_PD", "read_b_P", "read_W_h_PH", "read_W_c_PC", "read_W_u_PK"),
     *("address_KP", "a_P", "w_tau_1H", "b_tau_1"),
 )
-_ADDED_TO = ("gain_4H", "b_G", "read_W_u_PK", "address_KP", "a_P")
 
 
 def run(trained: Trained, fixed: Fixed) -> Outputs:
@@ -203,8 +202,6 @@ def _backward(
             continue
         if name in _STATE:  # in: the gradient of the state at the end
             made[name] = _start(getattr(gradients, name), each)
-        elif name in _ADDED_TO:
-            made[name] = each.new_zeros(each.shape)
         else:
             made[name] = each.new_empty(each.shape)
     if sizes.K and "content_BKC" not in made:  # the memory was empty at the start

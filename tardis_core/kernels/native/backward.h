@@ -11,7 +11,6 @@ typedef struct {
     real *micro; /* [T][B][C]: of W_m h */
     real *row;   /* [T][B][P]: of W_m M[written], gathered until it was overwritten */
     real *row0;  /* [B][K][P]: of W_m M at the start */
-    real *tau;   /* [T][B]: of the logit of tau */
 } Slopes;
 
 static Slopes take_slopes(Arena *arena, const Problem *p) {
@@ -20,13 +19,12 @@ static Slopes take_slopes(Arena *arena, const Problem *p) {
     slopes.micro = TAKE(arena, real, N * p->C);
     slopes.row = TAKE(arena, real, N * P);
     slopes.row0 = TAKE(arena, real, p->content0_BKC ? p->B * p->K * P : 0);
-    slopes.tau = TAKE(arena, real, p->soft ? N : 0);
     return slopes;
 }
 
 /* A share's part of the gradients that all samples add to. */
 typedef struct {
-    real *a, *address, *W_u, *gain, *bias;
+    real *a, *address, *W_u, *gain, *bias, *w_tau, *b_tau;
 } Sums;
 
 static Sums take_sums(Arena *arena, const Problem *p) {
@@ -37,6 +35,8 @@ static Sums take_sums(Arena *arena, const Problem *p) {
     sums.W_u = TAKE(arena, real, KP);
     sums.gain = TAKE(arena, real, gates);
     sums.bias = TAKE(arena, real, gates);
+    sums.w_tau = TAKE(arena, real, p->soft ? p->H : 0);
+    sums.b_tau = TAKE(arena, real, p->soft ? 1 : 0);
     return sums;
 }
 
@@ -132,9 +132,7 @@ static real choice_backward(const Problem *p, Backward *f, int64_t at, int64_t b
                             real tau_logit) {
     int64_t K = p->K, A = p->A;
     const real *pi = p->pi_TBK + at * K, *noise = p->read_noise_TBK + at * K;
-    /* tau = softplus(x) + 1, with torch's rule for large x; its slope is sigmoid(x). */
-    double x = (double)tau_logit, up = x > 20 ? 1 : exp(x);
-    real tau = (real)((x > 20 ? x : log1p(up)) + 1), slope = (real)(x > 20 ? 1 : up / (1 + up));
+    real tau = softplus_1(tau_logit) + 1, slope = sigmoid_1(tau_logit);
     real most = -INFINITY;
     for (int64_t k = 0; k < K; k++) {
         f->score[k] = pi[k] + noise[k];
@@ -160,8 +158,8 @@ static real choice_backward(const Problem *p, Backward *f, int64_t at, int64_t b
 }
 
 /* Back through the read of one sample; `dr` is the gradient of what was read. */
-static void unread_memory(const Problem *p, const Tape *tape, Slopes *slopes, Backward *f,
-                          int64_t at, int64_t b0, int64_t b, real *dr) {
+static void unread_memory(const Problem *p, const Tape *tape, Backward *f, int64_t at, int64_t b0,
+                          int64_t b, real *dr) {
     int64_t K = p->K, A = p->A, C = p->C, P = p->P, chosen = p->read_TB[at];
     if (p->dr_TBQ) add_scaled(dr, p->dr_TBQ + at * (A + C), 1, A + C);
     add_scaled(p->dcontent_BKC + ((b0 + b) * K + chosen) * C, dr + A, 1, C);
@@ -169,7 +167,12 @@ static void unread_memory(const Problem *p, const Tape *tape, Slopes *slopes, Ba
 
     if (p->dpi_TBK) copy(f->dpi, p->dpi_TBK + at * K, K);
     else zero(f->dpi, K);
-    if (p->soft) slopes->tau[at] = choice_backward(p, f, at, b, dr, tape->tau[at]);
+    if (p->soft) {
+        real dtau = choice_backward(p, f, at, b, dr, tape->tau[at]);
+        tape->tau[at] = dtau;
+        add_scaled(f->sums.w_tau, p->h_TBH + at * p->H, dtau, p->H);
+        *f->sums.b_tau += dtau;
+    }
     real *common = tape->common + at * P;
     logits_backward(p, &f->cells, b, f->content + b * K * C, f->dpi, common,
                     f->D + b * K * f->cells.width, f->sums.a);
@@ -183,20 +186,16 @@ static void unread_memory(const Problem *p, const Tape *tape, Slopes *slopes, Ba
 
 /* The gradients of alpha and beta come from the way back of the candidate, as
    (W_r^T dz) . r = dz . (W_r r). `back` enters as the candidate's gradient of [alpha r | beta h | x]
-   and leaves as that of [r | h | x]; those of the logits go behind dz. */
-static void reset_backward(const Problem *p, Backward *f, real *dz, real *back, int64_t at) {
-    int64_t H = p->H, D = p->D, Q = p->A + p->C;
+   and leaves as that of [r | h | x]; those of the logits go to dlogit. */
+static void reset_backward(const Problem *p, real *dlogit, real *back, int64_t at) {
+    int64_t H = p->H, Q = p->A + p->C;
     const real *reset = p->reset_TB2 + at * 2;
     real d[2] = {dot(back, p->r_TBQ + at * Q, Q), dot(back + Q, p->h_TBH + at * H, H)};
     scale_into(back, back, reset[0], Q);
     scale_into(back + Q, back + Q, reset[1], H);
     for (int64_t i = 0; i < 2; i++) {
-        int64_t g = 4 * H + i;
         if (p->dreset_TB2) d[i] += p->dreset_TB2[at * 2 + i];
-        dz[g] = d[i] * reset[i] * (1 - reset[i]) / RESET_TEMPERATURE;
-        add_scaled(back, p->W_r_GQ + g * Q, dz[g], Q);
-        add_scaled(back + Q, p->W_h_GH + g * H, dz[g], H);
-        if (f->S > Q + H) add_scaled(back + Q + H, p->W_x_GD + g * D, dz[g], D);
+        dlogit[i] = d[i] * reset[i] * (1 - reset[i]) / RESET_TEMPERATURE;
     }
 }
 
@@ -243,18 +242,18 @@ static void backward_share(const Problem *p, const Weights *w, const Tape *tape,
             cell_backward(p, gates + b * G, dropout, tape->c + (at + b) * H, dh + b * H, dc + b * H,
                           norm_scale, f.sums.gain, f.sums.bias, f.normal);
         }
-        product(M, gates + 3 * H, G, &w->candidate_back, f.back, f.S, 0);
+        product(M, gates, G, &w->candidate_back, f.back, f.S, 0);
         for (int64_t b = 0; b < M && p->reset; b++)
-            reset_backward(p, &f, gates + b * G, f.back + b * f.S, at + b);
-        product(M, gates, G, &w->gates_back, f.back, f.S, 1);
+            reset_backward(p, gates + b * G + 4 * H, f.back + b * f.S, at + b);
+        product(M, gates + H, G, &w->gates_back, f.back, f.S, 1);
         for (int64_t b = 0; b < M && K; b++)
-            unread_memory(p, tape, slopes, &f, at + b, b0, b, f.back + b * f.S);
+            unread_memory(p, tape, &f, at + b, b0, b, f.back + b * f.S);
         if (addressed(p) && p->attached)
             product(M, tape->common + at * P, P, &w->attention_back, f.back + Q, f.S, 1);
         for (int64_t b = 0; b < M; b++) {
             const real *back = f.back + b * f.S + Q;
             copy(dh + b * H, back, H);
-            if (p->soft) add_scaled(dh + b * H, p->w_tau_1H, slopes->tau[at + b], H);
+            if (p->soft) add_scaled(dh + b * H, p->w_tau_1H, tape->tau[at + b], H);
             if (p->dx_TBD) copy(p->dx_TBD + (at + b) * D, back + H, D);
             if (!p->mask_TB) continue;
             add_scaled(dh + b * H, f.held + 2 * b * H, 1, H);
@@ -264,24 +263,37 @@ static void backward_share(const Problem *p, const Weights *w, const Tape *tape,
     for (int64_t b = 0; b < M && addressed(p); b++) finish_memory(p, w, slopes, &f, b0, b);
 }
 
+static void add_or_set(real *to, const real *part, int add, int64_t n) {
+    if (add) add_scaled(to, part, 1, n);
+    else copy(to, part, n);
+}
+
 /* Add the parts of all shares up; W_u was centred, so its gradient is. */
 static void add_up(const Problem *p, char *arena, int64_t arena_bytes, int64_t shares) {
     int64_t K = p->K, P = p->P;
     for (int64_t share = 0; share < shares; share++) {
         Arena here = {arena + share * arena_bytes, 0};
         Sums sums = take_sums(&here, p);
+        int add = share > 0;
         if (p->norm) {
-            add_scaled(p->dgain_4H, sums.gain, 1, 4 * p->H);
-            add_scaled(p->db_G, sums.bias, 1, 4 * p->H);
+            add_or_set(p->dgain_4H, sums.gain, add, 4 * p->H);
+            add_or_set(p->db_G, sums.bias, add, 4 * p->H);
         }
         if (!addressed(p)) continue;
-        add_scaled(p->da_P, sums.a, 1, P);
-        add_scaled(p->daddress_KP, sums.address, 1, K * P);
+        if (p->soft) {
+            add_or_set(p->dw_tau_1H, sums.w_tau, add, p->H);
+            add_or_set(p->db_tau_1, sums.b_tau, add, 1);
+        }
+        add_or_set(p->da_P, sums.a, add, P);
+        add_or_set(p->daddress_KP, sums.address, add, K * P);
         for (int64_t i = 0; i < P; i++) {
             real mean = 0;
             for (int64_t k = 0; k < K; k++) mean += sums.W_u[k * P + i] / (real)K;
-            for (int64_t k = 0; k < K; k++)
-                p->dread_W_u_PK[i * K + k] += sums.W_u[k * P + i] - mean;
+            for (int64_t k = 0; k < K; k++) sums.W_u[k * P + i] -= mean;
+            for (int64_t k = 0; k < K; k++) {
+                real *to = p->dread_W_u_PK + i * K + k;
+                *to = sums.W_u[k * P + i] + (add ? *to : 0);
+            }
         }
     }
 }

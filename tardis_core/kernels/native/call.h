@@ -7,7 +7,7 @@ typedef struct { /* a part of a matrix to be packed, from row k0 and column n0 o
     int64_t row, column;
 } Job;
 
-enum { MOST_JOBS = 16 };
+enum { MOST_JOBS = 20 };
 
 typedef struct {
     const Problem *p;
@@ -30,16 +30,16 @@ static void add_packed(Call *call, Packed *packed, int64_t depth, int64_t width)
     call->packed[call->packed_count++] = packed;
 }
 
-/* W^T, W being rows x columns, from row k0 of B on; without W nothing, which is zero. */
-static void add_transposed(Call *call, Packed *b, int64_t k0, const real *W, int64_t rows,
+/* W^T, W being rows x columns, from row k0 and column n0 of B on; without W nothing, which is zero. */
+static void add_transposed(Call *call, Packed *b, int64_t k0, int64_t n0, const real *W, int64_t rows,
                            int64_t columns) {
-    if (W) call->jobs[call->count++] = (Job){b, k0, 0, columns, rows, W, 1, columns};
+    if (W) call->jobs[call->count++] = (Job){b, k0, n0, columns, rows, W, 1, columns};
 }
 
-/* W itself, from column n0 of B on. */
-static void add_plain(Call *call, Packed *b, int64_t n0, const real *W, int64_t rows,
+/* W itself, likewise. */
+static void add_plain(Call *call, Packed *b, int64_t k0, int64_t n0, const real *W, int64_t rows,
                       int64_t columns) {
-    if (W) call->jobs[call->count++] = (Job){b, 0, n0, rows, columns, W, columns, 1};
+    if (W) call->jobs[call->count++] = (Job){b, k0, n0, rows, columns, W, columns, 1};
 }
 
 /* What the rows [h | x | 1 | r] are multiplied by. */
@@ -47,25 +47,27 @@ static void list_forward(Call *call) {
     const Problem *p = call->p;
     Weights *w = &call->weights;
     int64_t D = p->D, H = p->H, P = p->P, C = p->C, Q = p->A + C;
-    const real *b = p->norm ? NULL : p->b_G; /* otherwise it comes after the normalisation */
-    for (int i = 0; i < 2; i++) {
-        Packed *gates = i ? &w->candidate : &w->gates;
-        int64_t g = i ? 3 * H : 0, width = i ? H : 3 * H;
-        add_packed(call, gates, H + D + 1 + Q, width);
-        add_transposed(call, gates, 0, p->W_h_GH + g * H, width, H);
-        add_transposed(call, gates, H, p->W_x_GD + g * D, width, D);
-        add_transposed(call, gates, H + D, b ? b + g : NULL, width, 1);
-        add_transposed(call, gates, H + D + 1, Q ? p->W_r_GQ + g * Q : NULL, width, Q);
+    add_packed(call, &w->gates, H + D + 1 + Q, early_width(p));
+    add_packed(call, &w->candidate, H + D + 1 + Q, H);
+    for (int i = EARLY; i <= CANDIDATE; i++) {
+        Range range = range_of(p, i);
+        Packed *to = i == CANDIDATE ? &w->candidate : &w->gates;
+        int64_t g = range.first, n0 = range.at, width = range.count;
+        const real *b = p->norm && i != RESET ? NULL : p->b_G + g; /* or after the normalisation */
+        add_transposed(call, to, 0, n0, p->W_h_GH + g * H, width, H);
+        add_transposed(call, to, H, n0, p->W_x_GD + g * D, width, D);
+        add_transposed(call, to, H + D, n0, b, width, 1);
+        add_transposed(call, to, H + D + 1, n0, Q ? p->W_r_GQ + g * Q : NULL, width, Q);
     }
     if (!p->K) return;
     add_packed(call, &w->attention, H + D + 1, P);
-    add_transposed(call, &w->attention, 0, p->read_W_h_PH, P, H);
-    add_transposed(call, &w->attention, H, p->read_W_x_PD, P, D);
-    add_transposed(call, &w->attention, H + D, p->read_b_P, P, 1);
+    add_transposed(call, &w->attention, 0, 0, p->read_W_h_PH, P, H);
+    add_transposed(call, &w->attention, H, 0, p->read_W_x_PD, P, D);
+    add_transposed(call, &w->attention, H + D, 0, p->read_b_P, P, 1);
     add_packed(call, &w->micro, H, C);
-    add_transposed(call, &w->micro, 0, p->W_m_CH, C, H);
+    add_transposed(call, &w->micro, 0, 0, p->W_m_CH, C, H);
     add_packed(call, &w->row, C, P);
-    add_transposed(call, &w->row, 0, p->read_W_c_PC, P, C);
+    add_transposed(call, &w->row, 0, 0, p->read_W_c_PC, P, C);
 }
 
 /* What gives the rows [dr | dh | dx]. */
@@ -73,24 +75,26 @@ static void list_backward(Call *call) {
     const Problem *p = call->p;
     Weights *w = &call->weights;
     int64_t H = p->H, P = p->P, C = p->C, Q = p->A + C, D = p->dx_TBD ? p->D : 0;
-    for (int i = 0; i < 2; i++) {
-        Packed *gates = i ? &w->candidate_back : &w->gates_back;
-        int64_t g = i ? 3 * H : 0, depth = i ? H : 3 * H;
-        add_packed(call, gates, depth, Q + H + D);
-        add_plain(call, gates, 0, Q ? p->W_r_GQ + g * Q : NULL, depth, Q);
-        add_plain(call, gates, Q, p->W_h_GH + g * H, depth, H);
-        add_plain(call, gates, Q + H, D ? p->W_x_GD + g * D : NULL, depth, D);
+    add_packed(call, &w->gates_back, early_width(p), Q + H + D);
+    add_packed(call, &w->candidate_back, H, Q + H + D);
+    for (int i = EARLY; i <= CANDIDATE; i++) {
+        Range range = range_of(p, i);
+        Packed *to = i == CANDIDATE ? &w->candidate_back : &w->gates_back;
+        int64_t g = range.first, k0 = range.at, depth = range.count;
+        add_plain(call, to, k0, 0, Q ? p->W_r_GQ + g * Q : NULL, depth, Q);
+        add_plain(call, to, k0, Q, p->W_h_GH + g * H, depth, H);
+        add_plain(call, to, k0, Q + H, D ? p->W_x_GD + g * D : NULL, depth, D);
     }
     if (!p->K) return;
     add_packed(call, &w->attention_back, P, H + D);
-    add_plain(call, &w->attention_back, 0, p->read_W_h_PH, P, H);
-    add_plain(call, &w->attention_back, H, D ? p->read_W_x_PD : NULL, P, D);
+    add_plain(call, &w->attention_back, 0, 0, p->read_W_h_PH, P, H);
+    add_plain(call, &w->attention_back, 0, H, D ? p->read_W_x_PD : NULL, P, D);
     add_packed(call, &w->micro_back, C, H);
-    add_plain(call, &w->micro_back, 0, p->W_m_CH, C, H);
+    add_plain(call, &w->micro_back, 0, 0, p->W_m_CH, C, H);
     add_packed(call, &w->row_back, P, C);
-    add_plain(call, &w->row_back, 0, p->read_W_c_PC, P, C);
+    add_plain(call, &w->row_back, 0, 0, p->read_W_c_PC, P, C);
     add_packed(call, &w->row, C, P);
-    add_transposed(call, &w->row, 0, p->read_W_c_PC, P, C);
+    add_transposed(call, &w->row, 0, 0, p->read_W_c_PC, P, C);
 }
 
 static void pack_share(void *data, int64_t share) {
@@ -122,7 +126,8 @@ static void run_gradient(void *data, int64_t task) {
     Call *call = data;
     const Gradient *job = call->gradients;
     for (; task >= tasks_of(job); job++) task -= tasks_of(job);
-    int64_t g0 = task * TASK_COLUMNS, g1 = g0 + TASK_COLUMNS;
+    int64_t tasks = tasks_of(job), strips = (job->columns + MR - 1) / MR;
+    int64_t g0 = task * strips / tasks * MR, g1 = (task + 1) * strips / tasks * MR;
     if (g1 > job->columns) g1 = job->columns;
     do { /* the list ends with an empty one */
         if (gradient_task(job++, g0, g1)) call->failed = 1;

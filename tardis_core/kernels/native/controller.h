@@ -2,6 +2,20 @@
 
 static const real NORM_EPSILON = (real)1e-5;
 
+static int64_t early_width(const Problem *p) { return 3 * p->H + (p->reset ? 2 : 0); }
+
+/* The rows of a weight of the gates: f, i, o; alpha, beta; g. */
+typedef struct {
+    int64_t first, count;
+    int64_t at; /* where they stand in their product */
+} Range;
+enum { EARLY, RESET, CANDIDATE };
+static Range range_of(const Problem *p, int which) {
+    if (which == EARLY) return (Range){0, 3 * p->H, 0};
+    if (which == RESET) return (Range){4 * p->H, p->reset ? 2 : 0, 3 * p->H};
+    return (Range){3 * p->H, p->H, 0};
+}
+
 /* Layer normalisation of one gate in place; returns one over its standard deviation. */
 static real normalise(real *z, int64_t H) {
     vec s = {0}, s2 = {0};
@@ -32,11 +46,14 @@ static void normalise_backward(real *d, const real *normal, real scale, int64_t 
     }
 }
 
+/* Where a row of gates holds f, i, o and g: g is the first. */
+static int64_t place(const Problem *p, int64_t which) { return which == 3 ? 0 : (which + 1) * p->H; }
+
 /* f, i, o or g from a row of gates: once `made`, it holds their values, but normalised ones as they
    are before gain and bias. */
 static inline vec gate(const Problem *p, const real *z, int64_t which, int64_t j, int made) {
     int64_t at = which * p->H + j, n = p->H - j;
-    vec x = load_n(z + at, n);
+    vec x = load_n(z + place(p, which) + j, n);
     if (p->norm) x = x * load_n(p->gain_4H + at, n) + load_n(p->b_G + at, n);
     else if (made) return x;
     return which == 3 ? vtanh(x) : sigmoid(x);
@@ -46,7 +63,7 @@ static void cell_forward(const Problem *p, real *z, const real *dropout, const r
                          real *new_h, real *norm_scale) {
     int64_t H = p->H;
     for (int64_t i = 0; i < 4 && p->norm; i++) {
-        real scale = normalise(z + i * H, H);
+        real scale = normalise(z + place(p, i), H);
         if (norm_scale) norm_scale[i] = scale;
     }
     for (int64_t j = 0; j < H; j += VL) {
@@ -54,10 +71,10 @@ static void cell_forward(const Problem *p, real *z, const real *dropout, const r
         vec f = gate(p, z, 0, j, 0), i = gate(p, z, 1, j, 0), o = gate(p, z, 2, j, 0);
         vec g = gate(p, z, 3, j, 0);
         if (p->keep && !p->norm) {
-            store_n(z + j, f, n);
-            store_n(z + H + j, i, n);
-            store_n(z + 2 * H + j, o, n);
-            store_n(z + 3 * H + j, g, n);
+            store_n(z + H + j, f, n);
+            store_n(z + 2 * H + j, i, n);
+            store_n(z + 3 * H + j, o, n);
+            store_n(z + j, g, n);
         }
         if (dropout) g *= load_n(dropout + j, n);
         vec next = f * load_n(c + j, n) + i * g;
@@ -80,14 +97,14 @@ static void cell_backward(const Problem *p, real *z, const real *dropout, const 
         vec squashed = vtanh(f * before + i * (g * kept));
         vec up = load_n(dh + j, n);
         vec down = load_n(dc + j, n) + up * o * (1 - squashed * squashed);
-        store_n(dz + j, down * before * f * (1 - f), n);
-        store_n(dz + H + j, down * g * kept * i * (1 - i), n);
-        store_n(dz + 2 * H + j, up * squashed * o * (1 - o), n);
-        store_n(dz + 3 * H + j, down * i * kept * (1 - g * g), n);
+        store_n(dz + H + j, down * before * f * (1 - f), n);
+        store_n(dz + 2 * H + j, down * g * kept * i * (1 - i), n);
+        store_n(dz + 3 * H + j, up * squashed * o * (1 - o), n);
+        store_n(dz + j, down * i * kept * (1 - g * g), n);
         store_n(dc + j, down * f, n);
     }
     for (int64_t i = 0; i < 4 && p->norm; i++) {
-        real *d = dz + i * H, *normal = z + i * H;
+        real *d = dz + place(p, i), *normal = z + place(p, i);
         for (int64_t j = 0; j < H; j += VL) {
             int64_t n = H - j, at = i * H + j;
             vec x = load_n(d + j, n);

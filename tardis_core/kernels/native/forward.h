@@ -1,7 +1,7 @@
 /* A share of the batch through all steps of Algorithm 1.
  *
- * Each sample has a row [h | x | 1 | r]: the gates are one product with it, and the candidate is one
- * with [beta h | x | 1 | alpha r]. */
+ * Each sample has a row [h | x | 1 | r]: f, i, o and the RESET gates' logits are one product with it,
+ * and the candidate is one with [beta h | x | 1 | alpha r]. */
 
 static const real RESET_TEMPERATURE = (real)0.3, PENALTY = 100;
 
@@ -120,15 +120,12 @@ static void read_memory(const Problem *p, const Tape *tape, Forward *f, int64_t 
 }
 
 /* Eq. (8), and the row that the candidate sees. */
-static void reset_gates(const Problem *p, Forward *f, int64_t at, int64_t b) {
+static void reset_gates(const Problem *p, Forward *f, const real *logit, int64_t at, int64_t b) {
     int64_t H = p->H, D = p->D, Q = p->A + p->C, S = f->S;
     const real *row = f->rows + b * S, *r = row + H + D + 1;
     real gates[2];
     for (int64_t i = 0; i < 2; i++) {
-        int64_t g = 4 * H + i;
-        real x = dot(p->W_h_GH + g * H, row, H) + dot(p->W_x_GD + g * D, row + H, D) + p->b_G[g] +
-                 dot(p->W_r_GQ + g * Q, r, Q);
-        if (p->reset_noise_TB2) x += p->reset_noise_TB2[at * 2 + i];
+        real x = logit[i] + (p->reset_noise_TB2 ? p->reset_noise_TB2[at * 2 + i] : 0);
         p->reset_TB2[at * 2 + i] = gates[i] = sigmoid_1(x / RESET_TEMPERATURE);
     }
     real *scaled = f->scaled + b * S;
@@ -192,9 +189,10 @@ static void forward_share(const Problem *p, const Weights *w, const Tape *tape, 
             for (int64_t b = 0; b < M; b++)
                 read_memory(p, tape, &f, at + b, b0, b, common + b * P);
         }
-        for (int64_t b = 0; b < M && p->reset; b++) reset_gates(p, &f, at + b, b);
-        product(M, f.rows, f.S, &w->gates, gates, G, 0);
-        product(M, p->reset ? f.scaled : f.rows, f.S, &w->candidate, gates + 3 * H, G, 0);
+        product(M, f.rows, f.S, &w->gates, gates + H, G, 0);
+        for (int64_t b = 0; b < M && p->reset; b++)
+            reset_gates(p, &f, gates + b * G + 4 * H, at + b, b);
+        product(M, p->reset ? f.scaled : f.rows, f.S, &w->candidate, gates, G, 0);
 
         const real *c = first_c + (p->keep ? t * B * H : 0);
         real *new_c = first_c + (p->keep ? (t + 1) * B * H : 0), *state_h = p->h_TBH + (at + B) * H;

@@ -15,22 +15,24 @@ typedef struct {
     int64_t stride;
     Part parts[4];
     int count;
+    int64_t gap_at, gap; /* the columns from `gap_at` on belong to rows `gap` further down */
     int add; /* to what the one before it in the list has made: the same task does both */
 } Gradient;
 
-enum { TASK_COLUMNS = 96, MOST_GRADIENTS = 9 };
+enum { TASK_COLUMNS = 256, MOST_GRADIENTS = 7 };
 
+/* Rows [first, first + depth) of a part into B, from column n0 on. */
 static void pack_part(const Packed *b, const Part *part, int64_t n0, int64_t first) {
-    for (int64_t k = 0; k < b->depth; k++) {
-        const real *row = part->data ? part->data + (first + k) * part->stride : NULL;
-        real factor = part->scale ? part->scale[2 * (first + k)] : 1;
-        for (int64_t n = 0; n < part->width;) { /* as far as the panel goes */
-            int64_t end = ((n0 + n) / PANEL + 1) * PANEL - n0, stop = end < part->width ? end : part->width;
-            real *to = packed_at(b, k, n0 + n);
-            if (!row) to[0] = 1;
-            else if (part->scale) scale_into(to, row + n, factor, stop - n);
-            else copy(to, row + n, stop - n);
-            n = stop;
+    for (int64_t n = 0, stop; n < part->width; n = stop) { /* as far as the panel goes */
+        int64_t end = ((n0 + n) / PANEL + 1) * PANEL - n0;
+        stop = end < part->width ? end : part->width;
+        real *to = packed_at(b, 0, n0 + n);
+        int64_t step = packed_at(b, 1, n0 + n) - to;
+        for (int64_t k = 0; k < b->depth; k++, to += step) {
+            const real *row = part->data ? part->data + (first + k) * part->stride + n : NULL;
+            if (!row) *to = 1;
+            else if (part->scale) scale_into(to, row, part->scale[2 * (first + k)], stop - n);
+            else copy(to, row, stop - n);
         }
     }
 }
@@ -57,7 +59,8 @@ static int gradient_task(const Gradient *job, int64_t g0, int64_t g1) {
     for (int64_t g = g0, at = 0; g < g1; g++)
         for (int i = 0; i < job->count; i++) {
             const Part *part = &job->parts[i];
-            real *to = part->to ? part->to + g * part->width : NULL;
+            int64_t row = g < job->gap_at ? g : g + job->gap;
+            real *to = part->to ? part->to + row * part->width : NULL;
             if (to && job->add) add_scaled(to, made + at, 1, part->width);
             else if (to) copy(to, made + at, part->width);
             at += part->width;
@@ -72,39 +75,32 @@ static int list_gradients(const Problem *p, const Tape *tape, const Slopes *slop
     const real *new_h = p->h_out_TBH ? p->h_out_TBH : p->h_TBH + p->B * H, *r = p->r_TBQ;
     const real *alpha = p->reset ? p->reset_TB2 : NULL, *beta = p->reset ? p->reset_TB2 + 1 : NULL;
     int count = 0;
-    /* Three ranges of the gates: f, i, o; the candidate, which saw beta h and alpha r; the RESET
-       gates. The bias of what is normalised is not among them. */
-    int64_t ranges[4] = {0, 3 * H, 4 * H, 4 * H + (p->reset ? 2 : 0)};
-    for (int i = 0; i < 3; i++) {
-        int64_t g = ranges[i], columns = ranges[i + 1] - g;
-        real *db = p->norm && g < 4 * H ? NULL : p->db_G + g;
-        if (columns)
-            jobs[count++] = (Gradient){
-                N, columns, tape->gates + g, G,
-                {{p->h_TBH, H, H, i == 1 ? beta : NULL, p->dW_h_GH + g * H},
-                 {p->x_TBD, D, D, NULL, p->dW_x_GD + g * D},
-                 {NULL, 0, 1, NULL, db},
-                 {r, Q, Q, i == 1 ? alpha : NULL, Q ? p->dW_r_GQ + g * Q : NULL}},
-                Q ? 4 : 3, 0};
+    /* f, i, o, alpha, beta, and the candidate, which saw beta h and alpha r. What is normalised gets
+       the gradient of its bias elsewhere: it replaces this one (add_up). */
+    for (int i = 0; i < 2; i++) {
+        int64_t g = i ? 3 * H : 0;
+        jobs[count++] = (Gradient){
+            N, i ? H : early_width(p), tape->gates + (i ? 0 : H), G,
+            {{p->h_TBH, H, H, i ? beta : NULL, p->dW_h_GH + g * H},
+             {p->x_TBD, D, D, NULL, p->dW_x_GD + g * D},
+             {NULL, 0, 1, NULL, p->db_G + g},
+             {r, Q, Q, i ? alpha : NULL, Q ? p->dW_r_GQ + g * Q : NULL}},
+            .count = Q ? 4 : 3, .gap_at = 3 * H, .gap = H};
     }
     if (!p->K) return count;
     jobs[count++] = (Gradient){
-        N, p->C, slopes->micro, p->C, {{new_h, H, H, NULL, p->dW_m_CH}}, 1, 0};
+        N, p->C, slopes->micro, p->C, {{new_h, H, H, NULL, p->dW_m_CH}}, .count = 1};
     if (!addressed(p)) return count;
     jobs[count++] = (Gradient){N, p->P, tape->common, p->P,
                                {{p->h_TBH, H, H, NULL, p->dread_W_h_PH},
                                 {p->x_TBD, D, D, NULL, p->dread_W_x_PD},
                                 {NULL, 0, 1, NULL, p->dread_b_P}},
-                               3, 0};
+                               .count = 3};
     jobs[count++] = (Gradient){N, p->P, slopes->row, p->P,
-                               {{tape->micro, p->C, p->C, NULL, p->dread_W_c_PC}}, 1, 0};
+                               {{tape->micro, p->C, p->C, NULL, p->dread_W_c_PC}}, .count = 1};
     if (p->content0_BKC)
         jobs[count++] = (Gradient){p->B * p->K, p->P, slopes->row0, p->P,
-                                   {{p->content0_BKC, p->C, p->C, NULL, p->dread_W_c_PC}}, 1, 1};
-    if (p->soft)
-        jobs[count++] = (Gradient){N, 1, slopes->tau, 1,
-                                   {{p->h_TBH, H, H, NULL, p->dw_tau_1H},
-                                    {NULL, 0, 1, NULL, p->db_tau_1}},
-                                   2, 0};
+                                   {{p->content0_BKC, p->C, p->C, NULL, p->dread_W_c_PC}},
+                                   .count = 1, .add = 1};
     return count;
 }

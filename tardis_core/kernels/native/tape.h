@@ -12,12 +12,12 @@ static void *take(Arena *arena, int64_t bytes) {
 }
 #define TAKE(arena, type, count) ((type *)take(arena, (int64_t)sizeof(type) * (count)))
 
-/* Rows of gates: f, i, o, g and the logits of alpha and beta. Their length is never a power of two,
-   at which all rows would compete for the same lines of the cache. */
+/* Rows of gates: g, then f, i, o and the logits of alpha and beta, which are one product. Their length
+   is never a power of two, at which all rows would compete for the same lines of the cache. */
 static int64_t gate_stride(const Problem *p) { return (4 * p->H + 2 + 15) / 16 * 16; }
 
 typedef struct {
-    real *gates;       /* [T][B][gate_stride]: f, i, o, g (normalised: before gain and bias) */
+    real *gates;       /* [T][B][gate_stride]: g, f, i, o (normalised: before gain and bias) */
     real *common;      /* [T][B][P]: the read logits' part that all cells share */
     real *c;           /* [T + 1][B][H]: before each step, and after the last */
     real *micro;       /* [T][B][C]: W_m h */

@@ -121,6 +121,15 @@ static inline vec vtanh(vec x) { return 1 - 2 * reciprocal(1 + vexp(2 * x)); }
 
 static inline real sigmoid_1(real x) { return sigmoid(x - (vec){0})[0]; }
 
+/* log(1 + exp(x)), with torch's rule for large x. log(1 + y) = 2 atanh(y / (2 + y)), and y <= 1. */
+static inline real softplus_1(real x) {
+    if (!(x <= 20)) return x;
+    real y = vexp((x > 0 ? -x : x) - (vec){0})[0], s = y / (2 + y), square = s * s, series = 0;
+    UNROLLED
+    for (int n = LOG_TERMS; n >= 0; n--) series = series * square + (real)1 / (real)(2 * n + 1);
+    return (x > 0 ? x : 0) + 2 * s * series;
+}
+
 static real dot(const real *x, const real *y, int64_t n) {
     vec s0 = {0}, s1 = {0};
     int64_t i = 0;
@@ -154,18 +163,19 @@ static void add_rows_times(real *y, const real *A, const real *x, int64_t rows, 
 }
 
 /* y += scale x */
-static void add_scaled(real *y, const real *x, real scale, int64_t n) {
+static inline void add_scaled(real *y, const real *x, real scale, int64_t n) {
     for (int64_t i = 0; i < n; i += VL)
         store_n(y + i, load_n(y + i, n - i) + scale * load_n(x + i, n - i), n - i);
 }
 
 /* y = scale x */
-static void scale_into(real *y, const real *x, real scale, int64_t n) {
+static inline void scale_into(real *y, const real *x, real scale, int64_t n) {
     for (int64_t i = 0; i < n; i += VL) store_n(y + i, scale * load_n(x + i, n - i), n - i);
 }
 
-static void copy(real *to, const real *from, int64_t n) {
-    memcpy(to, from, sizeof(real) * (size_t)n);
+/* Rows are short: a call of memcpy would take longer. */
+static inline void copy(real *to, const real *from, int64_t n) {
+    for (int64_t i = 0; i < n; i += VL) store_n(to + i, load_n(from + i, n - i), n - i);
 }
 
 static void zero(real *x, int64_t n) { memset(x, 0, sizeof(real) * (size_t)n); }
