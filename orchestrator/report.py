@@ -20,8 +20,7 @@ from orchestrator.events import Artifact, Event, Model
 from orchestrator.plan import SweepPlan
 from orchestrator.search import STUDY_FILE, open_study
 from orchestrator.storage import fetch_best
-from tardis_core.analysis.access import record_access
-from tardis_core.analysis.pictures import draw_access
+from tardis_core.analysis.inspection import inspect_model
 from tardis_core.build import build_task
 from tardis_core.commands import training_command
 from tardis_core.config import Config
@@ -107,21 +106,19 @@ def _best_trials(plan: SweepPlan, data: Any) -> Iterator[Event]:
         if weights is None:
             continue
         yield Artifact(number, str(weights), "checkpoint")
-        picture = weights.with_name("memory.png")
-        if _draw_memory(weights, data, picture):
-            yield Artifact(number, str(picture))
+        for picture in _look_inside(weights, data):
+            yield Artifact(number, str(picture), "inspect")
 
 
-def _draw_memory(weights: Path, data: Any, path: Path) -> bool:
-    """How a model uses its memory on the first validation example; False if it has none."""
+def _look_inside(weights: Path, data: Any) -> list[Path]:
+    """Pictures of how a model uses its memory on validation examples; none of one without."""
     values, config = load_checkpoint(weights)
     if not MODELS.get(config.model).discrete:
-        return False
+        return []
     task = build_task(config, data)
     network = load_network(values, config, weights)
-    (access,) = record_access(network, task, task.examples("valid", [0]))
-    draw_access(access, path, f"{config.task}, {config.model}, estimator {config.estimator}")
-    return True
+    title = f"{config.task}, {config.model} {config.estimator}, scale {config.scale}"
+    return inspect_model(network, task, weights.parent / "inspect", title, "valid").pictures
 
 
 def _model(plan: SweepPlan, data: Any) -> Iterator[Event]:

@@ -59,8 +59,8 @@ def _closing(plan: SweepPlan, last: SweepPlan, outcome: Outcome) -> str:
     lines.append(f"written:  {plan.folder}/report, study.log, best/")
     lines.append(f"browse:   python -m orchestrator.ui {plan.name}")
     if number is not None:
-        weights = last.folder / "best" / f"trial-{number}" / "best.pt"
-        lines.append(f"evaluate: python -m tardis_core.evaluate {weights}")
+        lines.append(f"evaluate: python -m orchestrator.evaluate {last.name}")
+        lines.append(f"inspect:  python -m orchestrator.inspect {last.name}")
     if outcome.finished and not plan.candidates:
         lines.append(
             f"extend:   python -m orchestrator.sweep --extend {plan.name} --trials +{plan.trials}"

@@ -105,7 +105,7 @@ def test_the_weights_of_the_best_are_kept_and_the_best_is_offered_as_champion():
     events = report.write(plan, None, finished=True)
     kept = [event for event in events if isinstance(event, Artifact) and event.number]
     assert [event.number for event in kept if event.artifact_path == "checkpoint"] == [1, 2, 3]
-    drawn = [event for event in kept if event.path.endswith("memory.png")]
+    drawn = [event for event in kept if event.path.endswith("memory_access.png")]
     assert [event.number for event in drawn] == [1, 2, 3]
     assert Path(drawn[0].path).read_bytes().startswith(b"\x89PNG")
     (model,) = [event for event in events if isinstance(event, Model)]
