@@ -1,0 +1,147 @@
+"""TARDIS as a layer for other people's training loops, used like `torch.nn.LSTM`.
+
+layer = Tardis(input_size=10, hidden_size=120)
+output, state = layer(x)                  # x (T, B, 10) -> output (T, B, layer.output_size)
+output, state = layer(more, detach(state))  # the text goes on, gradients end here
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from tardis_core.errors import require
+from tardis_core.estimators.base import ESTIMATORS, Episode
+from tardis_core.models.base import Reads, State, map_state
+from tardis_core.models.tardis import MemoryConfig, TardisConfig
+from tardis_core.models.tardis import Tardis as TardisModel
+
+
+class TardisOutputState(NamedTuple):
+    """What a call hands to the next one, and to `policy_loss`."""
+
+    recurrent: State  # controller and memory after the last step
+    reads: Reads  # the choices of this call, time first
+    x_TBD: Tensor  # its inputs, for baselines
+
+
+class Tardis(nn.Module):
+    """A memory-augmented LSTM with one-hot reads (see `tardis_core.models.tardis`).
+
+    In training mode reads are sampled; in evaluation mode they are the likeliest, and the layer is
+    deterministic. `torch.manual_seed` governs the samples.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        cells: int = 16,
+        address_size: int = 4,
+        content_size: int = 32,
+        estimator: str = "gumbel",
+        reset_gates: bool = True,
+        layer_norm: bool = False,
+        recurrent_dropout: float = 0.0,
+        batch_first: bool = False,
+    ) -> None:
+        """
+        Args:
+            cells: of the memory.
+            estimator: how the gradient passes a read. `gumbel` needs nothing else; `reinforce`
+                needs `policy_loss` to be added to the loss.
+            batch_first: x is (B, T, input_size), and output likewise.
+        """
+        super().__init__()
+        require(input_size >= 1, f"input_size must be at least 1, not {input_size}")
+        kind = ESTIMATORS.get(estimator)
+        # The auxiliary cost of REINFORCE has a head of its own, which a layer does not.
+        settings = kind.Config(auxiliary=False) if estimator == "reinforce" else kind.Config()
+        self.model = TardisModel(
+            input_size,
+            TardisConfig(
+                hidden=hidden_size,
+                reset_gates=reset_gates,
+                layer_norm=layer_norm,
+                recurrent_dropout=recurrent_dropout,
+            ),
+            MemoryConfig(cells=cells, address=address_size, content=content_size),
+            kind(settings, input_size, hidden_size),
+        )
+        self.input_size, self.hidden_size, self.batch_first = input_size, hidden_size, batch_first
+        self.output_size = hidden_size + self.model.read_width
+
+    def forward(
+        self,
+        x: Tensor,
+        state: TardisOutputState | None = None,
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, TardisOutputState]:
+        """Run over sequences.
+
+        Args:
+            x: (T, B, input_size), or (B, T, input_size) with `batch_first`.
+            state: of an earlier call, to go on from; None starts with an empty memory.
+            mask: (T, B), or (B, T); False where a sequence has no step.
+
+        Returns:
+            output (T, B, output_size), or (B, T, output_size): the hidden state and beside it what
+            was read, which the paper predicts from; and the state after the last step.
+        """
+        require(
+            x.dim() == 3 and x.shape[-1] == self.input_size,
+            f"x must have three axes, the last one of {self.input_size}, not {tuple(x.shape)}",
+        )
+        x_TBD = x.transpose(0, 1).contiguous() if self.batch_first else x
+        mask_TB = mask.transpose(0, 1) if mask is not None and self.batch_first else mask
+        noise = self.model.draw_noise(x_TBD, _generator(x.device)) if self.training else None
+        before = None if state is None else state.recurrent
+        hidden, recurrent = self.model(x_TBD, before, mask_TB, noise)
+        assert hidden.r_TBQ is not None and hidden.reads is not None, "TARDIS reads at every step"
+        output_TBO = torch.cat([hidden.h_TBH, hidden.r_TBQ], dim=-1)
+        output = output_TBO.transpose(0, 1) if self.batch_first else output_TBO
+        return output, TardisOutputState(recurrent, hidden.reads, x_TBD.detach())
+
+    def policy_loss(
+        self,
+        state: TardisOutputState,
+        log_likelihood: Tensor,
+        mask: Tensor | None = None,
+        progress: float = 0.0,
+    ) -> Tensor:
+        """What REINFORCE adds to the loss; zero for estimators that need nothing.
+
+        Args:
+            state: as returned by the call whose reads are to be reinforced.
+            log_likelihood: of the targets, in the shape of a mask; zero where there is none.
+            progress: share of the training that is done; the entropy bonus falls with it.
+        """
+        reward_TB = (
+            log_likelihood.transpose(0, 1) if self.batch_first else log_likelihood
+        ).detach()
+        mask_TB = torch.ones_like(reward_TB) if mask is None else mask.to(reward_TB.dtype)
+        if mask is not None and self.batch_first:
+            mask_TB = mask_TB.transpose(0, 1)
+        episode = Episode(
+            pi_TBK=state.reads.pi_TBK,
+            read_TB=state.reads.read_TB,
+            x_TBD=state.x_TBD,
+            reward_TB=reward_TB,
+            memory_reward_TB=None,
+            mask_TB=mask_TB,
+            progress=progress,
+        )
+        loss, _ = self.model.estimator.loss(episode)
+        return reward_TB.new_zeros(()) if loss is None else loss
+
+
+def detach(state: TardisOutputState) -> TardisOutputState:
+    """The same state without its history: for truncated backpropagation."""
+    return state._replace(recurrent=map_state(Tensor.detach, state.recurrent))
+
+
+def _generator(device: torch.device) -> torch.Generator:
+    """Noise on any device that `torch.manual_seed` governs."""
+    seed: Any = torch.randint(2**62, ())
+    return torch.Generator(device).manual_seed(int(seed))
