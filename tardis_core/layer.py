@@ -98,7 +98,8 @@ class Tardis(nn.Module):
         noise = self.model.draw_noise(x_TBD, _generator(x.device)) if self.training else None
         before = None if state is None else state.recurrent
         hidden, recurrent = self.model(x_TBD, before, mask_TB, noise)
-        assert hidden.r_TBQ is not None and hidden.reads is not None, "TARDIS reads at every step"
+        assert hidden.r_TBQ is not None, "TARDIS reads at every step"
+        assert hidden.reads is not None, "and says how it chose"
         output_TBO = torch.cat([hidden.h_TBH, hidden.r_TBQ], dim=-1)
         output = output_TBO.transpose(0, 1) if self.batch_first else output_TBO
         return output, TardisOutputState(recurrent, hidden.reads, x_TBD.detach())
@@ -117,12 +118,11 @@ class Tardis(nn.Module):
             log_likelihood: of the targets, in the shape of a mask; zero where there is none.
             progress: share of the training that is done; the entropy bonus falls with it.
         """
-        reward_TB = (
-            log_likelihood.transpose(0, 1) if self.batch_first else log_likelihood
-        ).detach()
-        mask_TB = torch.ones_like(reward_TB) if mask is None else mask.to(reward_TB.dtype)
-        if mask is not None and self.batch_first:
-            mask_TB = mask_TB.transpose(0, 1)
+        reward = log_likelihood.detach()
+        there = torch.ones_like(reward) if mask is None else mask.to(reward.dtype)
+        reward_TB, mask_TB = (
+            each.transpose(0, 1) if self.batch_first else each for each in (reward, there)
+        )
         episode = Episode(
             pi_TBK=state.reads.pi_TBK,
             read_TB=state.reads.read_TB,
