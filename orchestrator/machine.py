@@ -20,13 +20,16 @@ def versions() -> dict[str, str]:
 
 
 def git_commit() -> str:
-    """The commit of the code in use, with a mark if files differ from it; or "unknown"."""
+    """The commit of the code in use, with a mark if files differ from it; or "unknown".
+
+    An image has no history: it is told when it is built.
+    """
     here = Path(__file__).parent
     asked = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
     try:
         told = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=here)
     except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+        return os.environ.get("TARDIS_COMMIT", "unknown")
     return told.stdout.strip()
 
 

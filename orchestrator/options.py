@@ -74,8 +74,17 @@ def add_shared(made: Parser) -> None:
     made.add_argument("--cpus-per-trial", type=float, default=1.0)
     made.add_argument("--gpus-per-trial", type=float, default=0.0, help="0.25 packs four on a GPU")
     made.add_argument("--concurrency", type=int, default=0, help="at most so many trials at once")
+    made.add_argument(
+        "--autoscale",
+        action="store_true",
+        help="the cluster grows by itself: ask it for room for --concurrency trials",
+    )
     made.add_argument("--address", help="of an existing Ray cluster (default: one on this machine)")
-    made.add_argument("--storage", default="", help="folder or URI that all nodes share")
+    made.add_argument(
+        "--storage",
+        default=os.environ.get("TARDIS_STORAGE", ""),
+        help="folder or URI that all nodes share (or TARDIS_STORAGE)",
+    )
     made.add_argument("--tracking-uri", default="", help="of MLflow (default: sqlite here)")
     made.add_argument("--name", help="of the sweep (default: task, scale and time)")
     made.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
@@ -141,7 +150,8 @@ def shared_plan(options: argparse.Namespace, kind: str = "") -> SweepPlan:
         reports=-(-config.training.updates // config.training.evaluate_every),
         cpus_per_trial=options.cpus_per_trial,
         gpus_per_trial=options.gpus_per_trial,
-        concurrency=options.concurrency,
+        concurrency=_concurrency(options),
+        autoscale=options.autoscale,
         storage=options.storage,
         tracking_uri=options.tracking_uri or default_tracking_uri(),
         data_dir=options.data_dir,
@@ -166,6 +176,14 @@ def _replicates(seeds: int, name: str) -> int:
     if seeds:
         check_name(f"{name}-seeds")  # which the comparison will be called
     return seeds
+
+
+def _concurrency(options: argparse.Namespace) -> int:
+    asked: int = options.concurrency
+    if asked < 0 or (options.autoscale and not asked):
+        needed = "with --autoscale a whole number from 1" if options.autoscale else "not negative"
+        raise UserError(f"--concurrency is {needed}, not {asked}")
+    return asked
 
 
 def _scale(options: argparse.Namespace) -> str:

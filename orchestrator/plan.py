@@ -57,6 +57,7 @@ class SweepPlan:
     cpus_per_trial: float = 1.0
     gpus_per_trial: float = 0.0
     concurrency: int = 0  # 0: as many as the cluster has room for
+    autoscale: bool = False  # the cluster makes room for `concurrency` trials when they wait
     time_budget: float = 0.0  # seconds; 0 has no limit
     storage: str = ""  # where Ray keeps trials and checkpoints; empty: the folder of the sweep
     tracking_uri: str = ""
@@ -77,8 +78,10 @@ class SweepPlan:
 
     @property
     def ray_storage(self) -> str:
-        """Where Ray keeps the experiment."""
-        return self.storage or str(self.folder.absolute() / "ray")
+        """Where Ray keeps the experiment: in a storage that is shared, under an own name."""
+        if not self.storage:
+            return str(self.folder.absolute() / "ray")
+        return f"{self.storage.rstrip('/')}/{self.name}-{self.sweep_id[:8]}"
 
     @property
     def experiment(self) -> str:

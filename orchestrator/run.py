@@ -64,6 +64,8 @@ def slots(plan: SweepPlan, resources: dict[str, float]) -> int:
     if plan.gpus_per_trial:
         room.append(int(resources.get("GPU", 0) / plan.gpus_per_trial))
     fits = min(room) if room else 1
+    if plan.autoscale:
+        return plan.concurrency  # the trials that wait are what makes the cluster grow
     return min(fits, plan.concurrency) if plan.concurrency else fits
 
 

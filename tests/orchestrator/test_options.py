@@ -4,6 +4,7 @@ import pytest
 
 from orchestrator.options import parser, plan_from
 from orchestrator.plan import load_plan
+from orchestrator.run import slots
 from orchestrator.sweep import main
 from tardis_core.errors import UserError
 
@@ -39,6 +40,19 @@ def test_time_budgets_have_units():
     assert plan("copy", "--time-budget", "1.5h").time_budget == 5400
 
 
+def test_sweeps_in_one_storage_do_not_meet(monkeypatch):
+    monkeypatch.setenv("TARDIS_STORAGE", "s3://bucket/ray/")
+    one, other = plan("copy", "--name", "one"), plan("copy", "--name", "one")
+    assert one.ray_storage.startswith("s3://bucket/ray/one-")
+    assert one.ray_storage != other.ray_storage
+
+
+def test_a_cluster_that_grows_is_asked_for_more_than_it_has():
+    has = {"CPU": 2.0}
+    assert slots(plan("copy", "--concurrency", "8"), has) == 2
+    assert slots(plan("copy", "--concurrency", "8", "--autoscale"), has) == 8
+
+
 def test_extending_adds_trials_to_the_same_sweep(here):
     made = plan("copy", "--name", "one", "--trials", "3")
     made.folder.mkdir(parents=True)
@@ -62,6 +76,7 @@ def test_extending_adds_trials_to_the_same_sweep(here):
         (["copy", "--set", "memory"], "--set takes section.key=value"),
         (["copy", "--set", "training.updates=many"], "training.updates must be a whole number"),
         (["copy", "--space", "nothing.py"], "nothing.py"),
+        (["copy", "--autoscale"], "with --autoscale a whole number from 1, not 0"),
         (["--resume", "nothing"], "there is no sweep 'nothing'"),
         (["--extend", "../x"], "the name of a sweep is letters"),
     ],
