@@ -4,10 +4,12 @@ Runs are folders in `--out`; a run that is finished is left alone, one that was 
 the command may be stopped at any moment and given again until its table is whole.
 """
 
+import argparse
 import csv
 import json
 import statistics
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +21,9 @@ from tardis_core.cli import EXIT_DIVERGED, Parser, command, setting
 from tardis_core.config import NO_ESTIMATOR, Config, make_config
 from tardis_core.errors import UserError
 from tardis_core.tasks.base import TASKS, Metric, Signature
+from tardis_core.training.loop import Trainer
 
+TIMED_UPDATES, TIMED_SECONDS = 5, 2.0  # at least, by --speed
 SOLVED = 0.02  # nats a bit: the paper's success on copy and recall
 MEMORIES = (
     "lstm",
@@ -193,6 +197,33 @@ def _spread(values: Iterable[float]) -> str:
     return ", ".join(f"{value:.3f}" for value in values)
 
 
+def speeds(plan: Plan) -> str:
+    """Symbols a second of training, as Markdown; for a machine that does nothing else."""
+    rows = ["| model | hidden | parameters | backend | symbols a second |", "|---|---|---|---|---|"]
+    for model in plan.models:
+        config = plan.config(model, plan.seeds[0])
+        trainer = Trainer(config, load_data(config, *plan.data))
+        trainer.step()  # the first one pays for what the later ones find ready
+        taken = []
+        while len(taken) < TIMED_UPDATES or sum(taken) < TIMED_SECONDS:
+            started = time.perf_counter()
+            trainer.step()
+            taken.append(time.perf_counter() - started)
+        # Batches may differ in length: all symbols over all of the time.
+        speed = _symbols(trainer, range(1, 1 + len(taken))) / sum(taken)
+        size = f"{config.model_settings.hidden} | {plan.count(config):,}"
+        rows.append(f"| {model} | {size} | {trainer.backend} | {speed:,.0f} |")
+    return "\n".join(rows)
+
+
+def _symbols(trainer: Trainer, updates: Iterable[int]) -> int:
+    batches = [trainer.task.train_batch(update) for update in updates]
+    return sum(
+        batch.scored_TB.numel() if batch.mask_TB is None else int(batch.mask_TB.sum())
+        for batch in batches
+    )
+
+
 def parser() -> Parser:
     """The options of the command."""
     made = Parser(prog="python -m benchmarks.rivals", description=__doc__)
@@ -208,14 +239,14 @@ def parser() -> Parser:
     )
     made.add_argument("--out", default="runs/rivals", metavar="DIR", help="default: %(default)s")
     made.add_argument("--table", action="store_true", help="print the table of what there is")
+    made.add_argument("--speed", action="store_true", help="time some updates of each instead")
     made.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
     made.add_argument("--data", default="auto", help="auto, real or standin (default: auto)")
     return made
 
 
-def plan_from(arguments: Sequence[str] | None) -> tuple[Plan, bool]:
-    """The plan that the arguments ask for, and whether only its table is wanted."""
-    options = parser().parse_args(arguments)
+def plan_from(options: argparse.Namespace) -> Plan:
+    """The plan that the options ask for."""
     if options.task not in MODELS:
         raise UserError(f"unknown task {options.task!r}; choose one of: {', '.join(MODELS)}")
     try:
@@ -236,15 +267,19 @@ def plan_from(arguments: Sequence[str] | None) -> tuple[Plan, bool]:
     )
     for model in made.models:  # a wrong name is said before the first run
         made.config(model, seeds[0])
-    return made, options.table
+    return made
 
 
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, then print the table."""
-    plan, only_table = plan_from(arguments)
+    options = parser().parse_args(arguments)
+    plan = plan_from(options)
+    if options.speed:
+        print(speeds(plan))
+        return 0
     # Seed by seed, so that all models have one result before any has three.
-    for seed in () if only_table else plan.seeds:
+    for seed in () if options.table else plan.seeds:
         for model in plan.models:
             if finished(plan.run_folder(model, seed)) is None:
                 code = run(plan, model, seed)

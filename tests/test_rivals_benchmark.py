@@ -52,9 +52,19 @@ def test_a_run_that_is_missing_is_made_and_a_stopped_one_goes_on(tmp_path, capsy
     assert lost.exists()
 
 
+def test_speeds_are_measured_without_a_run(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(rivals, "TIMED_SECONDS", 0.0)
+    assert rivals.main(arguments(tmp_path, "--speed")) == 0
+    row = capsys.readouterr().out.splitlines()[2].strip("| ").split(" | ")
+    assert row[:4] == ["lstm", "48", "14,072", "native"]
+    assert int(row[4].replace(",", "")) > 0
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("model", ["lstm", "clockwork", "ntm", "hmlstm", "dntm-discrete+gumbel"])
 def test_hidden_sizes_are_chosen_for_equal_parameters(tmp_path, model):
-    plan, _ = rivals.plan_from(["copy", f"--models={model}", "--parameters=60000"])
+    options = rivals.parser().parse_args(["copy", f"--models={model}", "--parameters=60000"])
+    plan = rivals.plan_from(options)
     assert plan.count(plan.config(model, 1)) == pytest.approx(60_000, rel=0.03)
 
 
