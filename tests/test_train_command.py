@@ -349,3 +349,11 @@ def test_the_process_exits_with_2_and_without_a_traceback():
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: memory.cells must be at least 1, not 0\n"
+
+
+def test_a_backend_that_cannot_run_the_model_leaves_no_folder(capsys, tmp_path):
+    out = tmp_path / "run"
+    options = ["--model", "ntm", "--set", "model.backend=native", "--out", str(out)]
+    message = "model.backend=native cannot run this: it has no kernel for the model Ntm; choose"
+    assert refusal(capsys, "copy", *options).startswith(message)
+    assert not out.exists()

@@ -58,6 +58,7 @@ class Trainer:
         self.history: list[Row] = []
         self._sums: Row = {}  # of the updates since the last validation
         self._seconds = 0.0
+        _ = self.backend  # one that cannot run this is refused now, before anything is written
 
     @property
     def backend(self) -> str:

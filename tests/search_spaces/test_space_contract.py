@@ -94,10 +94,10 @@ def test_every_model_is_searched_over_settings_that_it_has(task, scale, model):
     assert set(models.of(model).guess) <= config.settings().keys()
 
 
-def test_the_table_of_models_is_that_of_the_core():
-    assert set(models.MODELS) == set(MODELS.names())
-    for name, known in models.MODELS.items():
-        assert known.discrete == MODELS.get(name).discrete
+def test_what_is_written_down_of_models_is_true_of_the_core():
+    assert set(models.MODELS) <= set(MODELS.names())
+    for name in MODELS.names():
+        assert models.of(name).discrete == MODELS.get(name).discrete
 
 
 @pytest.mark.parametrize("task", search_spaces.names())
