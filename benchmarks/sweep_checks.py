@@ -3,6 +3,7 @@
 import logging
 import os
 import pickle
+import socket
 import subprocess
 import sys
 import time
@@ -47,6 +48,13 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
             stderr=output,
             start_new_session=True,
         )
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def wait_for(condition: Callable[[], object], process: subprocess.Popen[bytes]) -> bool:

@@ -106,8 +106,10 @@ def run_of_trial(client: MlflowClient, sweep_id: str, number: int) -> str | None
 
 
 def _make_experiment(client: MlflowClient, name: str, location: str | None) -> Experiment:
+    # Without its kind MLflow opens an experiment as a log of chats.
+    kind = {"mlflow.experimentKind": "custom_model_development"}
     try:
-        return client.get_experiment(client.create_experiment(name, location))
+        return client.get_experiment(client.create_experiment(name, location, kind))
     except MlflowException:
         found = client.get_experiment_by_name(name)  # another sweep may have been faster
         if found is None:

@@ -1,14 +1,20 @@
 """Open the MLflow UI on the store of a sweep: `python -m orchestrator.ui NAME`."""
 
+import json
 import os
 import sys
 from collections.abc import Sequence
 
-from orchestrator.mlflow_store import check_uri
+from orchestrator.mlflow_store import check_uri, open_store
 from orchestrator.options import default_tracking_uri
-from orchestrator.plan import load_plan
+from orchestrator.plan import SweepPlan, load_plan
+from orchestrator.session import experiment
 from tardis_core.cli import Parser, command
 from tardis_core.errors import UserError
+
+VIEW = "tardis"
+PARAMETERS = ("estimator", "memory.cells", "model.hidden", "training.learning_rate")
+WIDTHS = (100, 95, 115, 115, 165, 70)  # in pixels: the metric, the parameters, a tag
 
 
 def parser() -> Parser:
@@ -18,6 +24,28 @@ def parser() -> Parser:
     made.add_argument("--tracking-uri", default="", help="of another store")
     made.add_argument("--port", type=int, default=5000, help="on 127.0.0.1 (default: 5000)")
     return made
+
+
+def runs_page(plan: SweepPlan) -> str:
+    """The page of the sweep's experiment, with columns that tell its trials apart.
+
+    MLflow itself shows none of the metrics and parameters; a view that is shared, as its own button
+    would share it, is a tag of the experiment.
+    """
+    client, experiment_id = open_store(plan.tracking_uri, experiment(plan))
+    params = [f"params.`{name}`" for name in PARAMETERS]
+    columns = [f"metrics.`valid_{plan.metric}`", *params, "tags.`pruned`"]
+    first = ["attributes.`Run Name`", "runDateAndNestInfo", "duration"]
+    view = {
+        "selectedColumns": columns,
+        "columnOrder": [*first, *columns],
+        "columnWidths": dict(zip([*first, *columns], [165, 145, 80, *WIDTHS], strict=True)),
+        "orderByKey": "attributes.start_time",  # with another order, trials leave their sweep
+        "orderByAsc": False,
+    }
+    client.set_experiment_tag(experiment_id, f"mlflow.sharedViewState.{VIEW}", json.dumps(view))
+    query = f"viewStateShareKey={VIEW}&workflowType=machine_learning"
+    return f"/#/experiments/{experiment_id}/runs?{query}"
 
 
 def server_command(uri: str, port: int) -> list[str]:
@@ -30,17 +58,18 @@ def server_command(uri: str, port: int) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Say where to look, and become the server."""
     options = parser().parse_args(arguments)
-    uri = options.tracking_uri
-    if not uri:
-        uri = load_plan(options.name).tracking_uri if options.name else default_tracking_uri()
+    plan = load_plan(options.name) if options.name else None
+    uri = options.tracking_uri or (plan.tracking_uri if plan else default_tracking_uri())
     check_uri(uri)
-    if uri.startswith(("http://", "https://")):
-        print(f"the sweep is tracked by a server: open {uri}")
-        return 0
     file = uri.removeprefix("sqlite:///")
     if uri.startswith("sqlite:") and not os.path.exists(file):
         raise UserError(f"there is no store {file} yet; run a sweep first, or name one")
-    print(f"open http://127.0.0.1:{options.port} (up in about 15 s; stop with Ctrl-C)", flush=True)
+    page = runs_page(plan) if plan and uri == plan.tracking_uri else ""
+    if uri.startswith(("http://", "https://")):
+        print(f"the sweep is tracked by a server: open {uri}{page}")
+        return 0
+    print(f"open http://127.0.0.1:{options.port}{page}", flush=True)
+    print("(up in about 15 s; stop with Ctrl-C)", flush=True)
     # Its job queue takes half a minute to start and is not needed to look at runs.
     os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
     command_line = server_command(uri, options.port)

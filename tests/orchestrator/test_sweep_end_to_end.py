@@ -11,6 +11,8 @@ import pytest
 from filelock import FileLock
 from optuna.trial import TrialState
 
+from benchmarks.browser import CHROMIUM, Browser
+from benchmarks.screenshot import look, served
 from benchmarks.sweep_checks import (
     TINY,
     events,
@@ -151,6 +153,21 @@ def test_the_report_is_in_the_folder_and_with_the_parent_run(life):
     client, (parent,), _ = runs(folder)
     names = {each.path for each in client.list_artifacts(parent.info.run_id, "report")}
     assert {"report/leaderboard.csv", "report/study.log"} <= names
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt install chromium")
+def test_the_runs_page_shows_the_sweep_its_trials_and_their_figures(life, tmp_path):
+    folder, _ = life
+    with served("s", folder) as address, Browser(tmp_path / "profile") as browser:
+        rows = look(browser, address, "s")
+    parent, children = rows[0], rows[1:]
+    assert parent["attributes.`Run Name`"] == "s"
+    names = {row["attributes.`Run Name`"] for row in children}
+    assert names == {f"trial {number}" for number in range(TRIALS + MORE)}
+    for row in children:
+        assert float(row["metrics.`valid_bce`"].rstrip("…")) > 0
+        assert row["params.`estimator`"] in ("gumbel", "reinforce")
+        assert int(row["params.`memory.cells`"]) > 0
 
 
 def test_the_doctor_finds_and_mends_what_disagrees(life, monkeypatch, capsys):

@@ -1,0 +1,185 @@
+"""Take away what a sweep depends on while it runs: its tracking server, and a worker process.
+
+    python -m benchmarks.outage server    # killed for 30 s, then started again
+    python -m benchmarks.outage worker    # a trial's process killed
+
+Exits with 1 if the sweep paused, or anything was lost.
+"""
+
+import argparse
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+from benchmarks.sweep_checks import (
+    PATIENCE,
+    doctor,
+    events,
+    free_port,
+    ray_trials,
+    reported,
+    start,
+    tiny_sweep,
+    violations,
+    wait_for,
+)
+from orchestrator.events import Metrics
+
+NAME, TRIALS = "s", 8
+
+
+class Server:
+    """An `mlflow server` on a SQLite file, to be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._port = folder, free_port()
+        self.uri = f"http://127.0.0.1:{self._port}"
+        self.start()
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        asked = [sys.executable, "-m", "mlflow", "server", "--workers", "1"]
+        asked += ["--host", "127.0.0.1", "--port", str(self._port)]
+        asked += ["--backend-store-uri", f"sqlite:///{self._folder}/mlflow.db"]
+        asked += ["--artifacts-destination", str(self._folder / "artifacts")]
+        self._process = subprocess.Popen(
+            asked,
+            env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        wait_for(self._answers, self._process)
+
+    def _answers(self) -> bool:
+        try:
+            urllib.request.urlopen(f"{self.uri}/health", timeout=1).close()
+            return True
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        """As pulling the plug."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def arguments(updates: int) -> list[str]:
+    """A sweep of trials with a report every second or so."""
+    return tiny_sweep(NAME, TRIALS, updates=updates, evaluate_every=updates // 12, batch=64)
+
+
+def longest_gap(sweep: Path) -> float:
+    """The longest time between two reports, of whatever trial, in seconds."""
+    times = [event.at / 1000 for event in events(sweep) if isinstance(event, Metrics)]
+    return max(later - earlier for earlier, later in itertools.pairwise(times))
+
+
+def run_with_server(away: float, updates: int) -> tuple[float, int, list[str]]:
+    """A sweep whose server is away for a time: the longest gap, events that waited, what is wrong.
+
+    With `away` 0 nothing happens to the server.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="outage-"))
+    server = Server(folder)
+    sweep, waited, wrong = folder / "sweeps" / NAME, 0, []
+    try:
+        process = start(folder, *arguments(updates), "--tracking-uri", server.uri)
+        wait_for(lambda: len(events(sweep)) > 20, process)
+        if away:
+            server.kill()
+            time.sleep(away)
+            sent = int((sweep / "tracking.sent").read_text())
+            waited = (sweep / "tracking.jsonl").read_bytes()[sent:].count(b"\n")
+            if process.poll() is not None:
+                wrong.append("the sweep had ended before the server was back: --updates is too low")
+            server.start()
+        if process.wait(PATIENCE) != 0:
+            wrong.append((folder / "output.txt").read_text())
+        wrong += violations(folder, TRIALS) + doctor(folder, NAME)
+        return longest_gap(sweep), waited, wrong
+    finally:
+        server.kill()
+
+
+def without_server(away: float, updates: int) -> list[str]:
+    """The same sweep with the server there, and with the server away."""
+    quiet, _, wrong = run_with_server(0.0, updates)
+    gap, waited, more = run_with_server(away, updates)
+    print(
+        f"longest time between two reports: {quiet:.2f} s with the server there, {gap:.2f} s with"
+    )
+    print(f"it away for {away:.0f} s, in which {waited} events waited; all arrived afterwards")
+    if gap > max(3 * quiet, quiet + 2):
+        more.append("the sweep paused")
+    return wrong + more
+
+
+def worker_of(driver: int) -> int | None:
+    """The process of a trial that the Ray of a driver has started."""
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            stat = (entry / "stat").read_text()
+            words = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue  # it has just ended
+        parents[int(entry.name)] = (int(stat.rpartition(")")[2].split()[1]), words)
+    for pid, (raylet, words) in parents.items():
+        if words.startswith(b"ray::ImplicitFunc") and parents.get(raylet, (0,))[0] == driver:
+            return pid
+    return None
+
+
+def without_worker(updates: int) -> list[str]:
+    """A sweep one of whose trials loses its process."""
+    folder = Path(tempfile.mkdtemp(prefix="outage-"))
+    sweep = folder / "sweeps" / NAME
+    process = start(folder, *arguments(updates))
+    wait_for(lambda: max(map(len, reported(sweep).values()), default=0) >= 3, process)
+    victim = worker_of(process.pid)
+    assert victim is not None, "no worker found"
+    os.kill(victim, signal.SIGKILL)
+    before = reported(sweep)
+    wrong = [] if process.wait(PATIENCE) == 0 else [(folder / "output.txt").read_text()]
+    wrong += violations(folder, TRIALS) + doctor(folder, NAME)
+    resumed = 0
+    for trial in ray_trials(sweep):
+        last, number = trial.last_result, trial.config["number"]
+        went_on_from = last["training_iteration"] - last["iterations_since_restore"]
+        if trial.num_failures:
+            resumed += 1
+            repeated = len(before[number]) - went_on_from
+            print(f"trial {number} had made {len(before[number])} reports when its process was")
+            print(
+                f"killed, went on from its checkpoint after report {went_on_from}, and ended with"
+            )
+            print(f"{last['training_iteration']} reports")
+            if repeated > 1:
+                wrong.append(f"it made {repeated} reports again")
+    return wrong if resumed == 1 else [*wrong, f"{resumed} trials were resumed instead of 1"]
+
+
+def main() -> int:
+    """One of the two."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=["server", "worker"])
+    parser.add_argument("--away", type=float, default=30.0, help="seconds")
+    parser.add_argument("--updates", type=int, default=1200, help="of a trial")
+    options = parser.parse_args()
+    if options.part == "server":
+        wrong = without_server(options.away, options.updates)
+    else:
+        wrong = without_worker(options.updates)
+    print("\n".join(wrong) or "nothing is wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
