@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from tardis_core.estimators.base import ESTIMATORS
-from tardis_core.models.base import MODELS, ModelConfig, SequenceModel
+from tardis_core.models.base import MODELS, SequenceModel
+from tardis_core.models.controller import LstmConfig
 from tardis_core.models.tardis import MemoryConfig, TardisConfig
 
 
@@ -58,7 +59,7 @@ def build(case: Case, size: Size) -> SequenceModel:
         "backend": case.backend,
     }
     if case.kind == "lstm":
-        return MODELS.get("lstm")(size.D, ModelConfig(hidden=size.H, **options), None, None)
+        return MODELS.get("lstm")(size.D, LstmConfig(hidden=size.H, **options), None, None)
     estimator = ESTIMATORS.get(case.kind)
     return MODELS.get("tardis")(
         size.D,

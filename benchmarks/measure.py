@@ -45,10 +45,11 @@ def peak_megabytes(case: Case, size: Size) -> float:
     """How much memory a training step takes at its peak, weights aside; in a fresh process."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(_peak_here, case, size).result()
+        return pool.submit(peak_here, case, size).result()
 
 
-def _peak_here(case: Case, size: Size) -> float:
+def peak_here(case: Case, size: Size) -> float:
+    """The same in this process, whose earlier work may have left memory to be used again."""
     torch.set_num_threads(2)
     training_step(case, size._replace(T=3, B=2))()  # libraries and threads are started
     step = training_step(case, size)

@@ -178,15 +178,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{PAGE} is not here: start it in the folder of the project, or use --quick"
         )
     names = [options.size] if options.quick else list(SIZES)
-    parts: list[Callable[[], str]] = [lambda: steps(names, 6 if options.quick else 12)]
-    parts += [lambda: without_gradients(names)]
+    parts = [
+        lambda: f"Measured on {machine()}.\n",
+        lambda: steps(names, 6 if options.quick else 12),
+        lambda: without_gradients(names),
+    ]
     if not options.quick:
         parts += [lambda: memory(names), growth, lambda: training(options.data_dir)]
-    texts = [f"Measured on {machine()}.\n"]
-    print(texts[0], flush=True)
-    for part in parts:
-        texts.append(part())
-        print(texts[-1], flush=True)
+    before = torch.get_num_threads()
+    texts = []
+    try:
+        for part in parts:
+            texts.append(part())
+            print(texts[-1], flush=True)
+    finally:
+        torch.set_num_threads(before)
     if not options.quick:
         write_page("\n".join(texts))
         print(f"written to {PAGE}")

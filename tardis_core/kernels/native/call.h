@@ -1,13 +1,6 @@
 /* One call: pack the weights, run the shares, and after the way back the weights' gradients. */
 
-typedef struct { /* a part of a matrix to be packed, from row k0 and column n0 on */
-    Packed *packed;
-    int64_t k0, n0, depth, width;
-    const real *from;
-    int64_t row, column;
-} Job;
-
-enum { MOST_JOBS = 20 };
+enum { MOST_JOBS = 20, FEW_ROWS = 4 }; /* to multiply so few, packing takes longer than it saves */
 
 typedef struct {
     const Problem *p;
@@ -26,7 +19,7 @@ typedef struct {
 } Call;
 
 static void add_packed(Call *call, Packed *packed, int64_t depth, int64_t width) {
-    *packed = (Packed){depth, width, NULL};
+    *packed = (Packed){.depth = depth, .width = width};
     call->packed[call->packed_count++] = packed;
 }
 
@@ -102,8 +95,7 @@ static void pack_share(void *data, int64_t share) {
     for (int i = 0; i < call->count; i++) {
         Job *job = &call->jobs[i];
         int64_t n = panels(job->packed->width);
-        pack(job->packed, job->k0, job->n0, job->depth, job->width, job->from, job->row, job->column,
-             share * n / call->shares, (share + 1) * n / call->shares);
+        pack(job, share * n / call->shares, (share + 1) * n / call->shares);
     }
 }
 
@@ -142,7 +134,8 @@ int VARIANT(const void *problem, int backward) {
     int64_t most = (p->B + call.shares - 1) / call.shares;
     if (backward) list_backward(&call);
     else list_forward(&call);
-    for (int i = 0; i < call.packed_count; i++)
+    int packing = backward || p->T * most > FEW_ROWS;
+    for (int i = 0; i < call.packed_count && packing; i++)
         numbers += packed_size(call.packed[i]->depth, call.packed[i]->width);
     Arena measure = {NULL, 0}, slopes = {NULL, 0}, tape = {(char *)p->tape, 0};
     if (backward) take_backward(&measure, p, most);
@@ -157,13 +150,15 @@ int VARIANT(const void *problem, int backward) {
     if (packed && arena && more) {
         real *next = (real *)align_64(packed);
         for (int i = 0; i < call.packed_count; i++) {
-            call.packed[i]->data = next;
-            next += packed_size(call.packed[i]->depth, call.packed[i]->width);
+            call.packed[i]->data = packing ? next : NULL;
+            call.packed[i]->jobs = call.jobs;
+            call.packed[i]->count = call.count;
+            if (packing) next += packed_size(call.packed[i]->depth, call.packed[i]->width);
         }
         call.arena = align_64(arena);
         slopes = (Arena){align_64(more), 0};
         if (backward) call.slopes = take_slopes(&slopes, p);
-        in_parallel(p->parallel, p->threads, pack_share, &call, call.shares);
+        if (packing) in_parallel(p->parallel, p->threads, pack_share, &call, call.shares);
         in_parallel(p->parallel, p->threads, run_share, &call, call.shares);
     } else {
         call.failed = 1;

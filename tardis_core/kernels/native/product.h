@@ -6,10 +6,21 @@
 #define NV 3
 #define PANEL (NV * VL)
 
+typedef struct Job Job;
+
 typedef struct {
     int64_t depth, width; /* rows and columns of B */
-    real *data;
+    real *data;           /* NULL: it is not packed, because too little would be done with it */
+    const Job *jobs;      /* what it is made of, among others' */
+    int count;
 } Packed;
+
+struct Job { /* a matrix that is a part of B, from row k0 and column n0 on */
+    Packed *packed;
+    int64_t k0, n0, depth, width;
+    const real *from; /* its element [k][n] is from[k * row + n * column] */
+    int64_t row, column;
+};
 
 static int64_t packed_size(int64_t depth, int64_t width) {
     return depth * ((width + VL - 1) / VL) * VL;
@@ -24,18 +35,16 @@ static real *packed_at(const Packed *b, int64_t k, int64_t n) {
     return b->data + n0 * b->depth + k * padded + (n - n0);
 }
 
-/* Copy a matrix, whose element [k][n] is from[k * row + n * column], into B from [k0][n0] on, as far
-   as it falls into the panels [first, last). */
-static void pack(const Packed *b, int64_t k0, int64_t n0, int64_t depth, int64_t width,
-                 const real *from, int64_t row, int64_t column, int64_t first, int64_t last) {
-    int64_t start = first * PANEL > n0 ? first * PANEL : n0;
-    int64_t end = last * PANEL < n0 + width ? last * PANEL : n0 + width;
+/* Copy a part into B, as far as it falls into the panels [first, last). */
+static void pack(const Job *job, int64_t first, int64_t last) {
+    int64_t n0 = job->n0, n1 = n0 + job->width;
+    int64_t start = first * PANEL > n0 ? first * PANEL : n0, end = last * PANEL < n1 ? last * PANEL : n1;
     while (start < end) { /* one panel after the other */
         int64_t stop = (start / PANEL + 1) * PANEL < end ? (start / PANEL + 1) * PANEL : end;
-        for (int64_t k = 0; k < depth; k++) {
-            real *to = packed_at(b, k0 + k, start);
-            const real *line = from + k * row + (start - n0) * column;
-            for (int64_t n = 0; n < stop - start; n++) to[n] = line[n * column];
+        for (int64_t k = 0; k < job->depth; k++) {
+            real *to = packed_at(job->packed, job->k0 + k, start);
+            const real *line = job->from + k * job->row + (start - n0) * job->column;
+            for (int64_t n = 0; n < stop - start; n++) to[n] = line[n * job->column];
         }
         start = stop;
     }
@@ -97,8 +106,26 @@ typedef void block_fn(int64_t depth, const real *A, int64_t row, int64_t column,
 BLOCKS(1) BLOCKS(2) BLOCKS(3)
 static block_fn *const block_table[NV][MR] = {NAMES(1), NAMES(2), NAMES(3)};
 
+/* The same where B is not packed: its columns are rows of the weights as they are. */
+static void product_of_parts(int64_t rows, const real *A, int64_t lda, const Packed *b, real *C,
+                             int64_t ldc) {
+    for (int64_t m = 0; m < rows; m++) {
+        zero(C + m * ldc, b->width);
+        for (int i = 0; i < b->count; i++) {
+            const Job *job = b->jobs + i;
+            if (job->packed == b)
+                add_rows_times(C + m * ldc + job->n0, job->from, A + m * lda + job->k0, job->width,
+                               job->depth);
+        }
+    }
+}
+
 static void product(int64_t rows, const real *A, int64_t lda, const Packed *b, real *C,
                     int64_t ldc, int add) {
+    if (!b->data) {
+        product_of_parts(rows, A, lda, b, C, ldc);
+        return;
+    }
     int64_t blocks = (rows + MR - 1) / MR; /* of nearly equal height */
     for (int64_t n0 = 0; n0 < b->width; n0 += PANEL) {
         int64_t width = b->width - n0 < PANEL ? b->width - n0 : PANEL;
