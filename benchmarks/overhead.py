@@ -76,16 +76,15 @@ def _check(log: EventLog, trials: int) -> None:
 
 def plain(trials: int, folder: Path, number: int) -> float:
     """Seconds that Ray Tune takes as it comes, with the same space, sampler and scheduler."""
-    held = {name: os.environ.pop(name) for name in sweeping.RAY_SETTINGS if name in os.environ}
-    try:
+    with patch.dict(os.environ):
+        os.environ.pop("TUNE_GLOBAL_CHECKPOINT_S", None)
+        os.environ.pop("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", None)
         return _plainly(trials, folder, f"plain-{number}", number)
-    finally:
-        os.environ.update(held)
 
 
 def bare(trials: int, folder: Path, number: int) -> float:
     """The same without the files that Ray Tune writes of every trial."""
-    with patch.dict(os.environ, {"TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1"}):
+    with patch.dict(os.environ):
         os.environ.pop("TUNE_GLOBAL_CHECKPOINT_S", None)
         return _plainly(trials, folder, f"bare-{number}", number)
 

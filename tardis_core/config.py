@@ -8,6 +8,7 @@ and the estimator, and the user.
 
 import dataclasses
 import difflib
+import functools
 import types
 import typing
 from collections.abc import Mapping
@@ -166,6 +167,12 @@ def _build(
     )
 
 
+@functools.cache
+def _types(section: type) -> dict[str, Any]:
+    """The types of the fields; kept, as working them out takes longer than all the rest."""
+    return typing.get_type_hints(section)
+
+
 def _field_type(key: str, sections: Mapping[str, type]) -> Any:
     """The type of a setting; a wrong name is answered with the right ones."""
     section, _, field = key.partition(".")
@@ -174,7 +181,7 @@ def _field_type(key: str, sections: Mapping[str, type]) -> Any:
             f"unknown setting {key!r}: settings are section.key=value with a section of this run: "
             f"{', '.join(sections)}"
         )
-    hints = typing.get_type_hints(sections[section])
+    hints = _types(sections[section])
     names = _names(sections[section])
     if field not in names:
         close = difflib.get_close_matches(field, names, n=1)
