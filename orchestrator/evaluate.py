@@ -69,6 +69,8 @@ def _print(model: Trained, task: Task, found: Evaluation) -> None:
     words = {task.metric.name: task.metric.unit, **task.meanings}
     for name, value in found.metrics.items():
         print(f"  {name:<14}{value:>10.4f}  {words.get(name, '')}")
+    for name in task.meanings.keys() - found.metrics.keys():
+        print(f"  {name:<14}{'none':>10}  {task.meanings[name]}, which this model has not")
     for detail in found.details:
         print(as_text(detail))
 

@@ -67,9 +67,17 @@ def _figures(accesses: list[Access]) -> dict[str, float]:
     used = [len(np.unique(access.read_T)) / access.cells for access in accesses]
     sure = [access.probability_TK[np.arange(access.steps), access.read_T] for access in accesses]
     distance = (time - source)[reached]
-    return {
+    often = np.bincount(distance, minlength=1)
+    figures = {
         "reads of an empty cell, %": 100 * float((~reached).mean()),
         "mean distance of a wormhole": float(distance.mean()) if len(distance) else 0.0,
+        "most frequent distance": float(often.argmax()),
+        "  its share of all wormholes, %": 100 * float(often.max() / max(1, len(distance))),
         "cells read in a sequence, %": 100 * float(np.mean(used)),
         "probability of the cell read": float(np.concatenate(sure).mean()),
     }
+    for name in ("alpha", "beta"):
+        gates = [getattr(access, f"{name}_T") for access in accesses]
+        if gates[0] is not None:
+            figures[f"mean {name}"] = float(np.concatenate(gates).mean())
+    return figures
