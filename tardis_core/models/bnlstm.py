@@ -84,7 +84,10 @@ class Statistics(NamedTuple):
 
 def batch_moments(z_BW: Tensor, mask_B1: Tensor | None, axis: int = 0) -> Moments:
     """Over the sequences that have this step."""
-    weight = torch.ones_like(z_BW[..., :1]) if mask_B1 is None else mask_B1.to(z_BW.dtype)
+    if mask_B1 is None:
+        variance, mean = torch.var_mean(z_BW, axis, correction=0, keepdim=True)
+        return Moments(mean, variance)
+    weight = mask_B1.to(z_BW.dtype)
     share = weight / weight.sum(axis, keepdim=True).clamp_min(1)
     mean = (share * z_BW).sum(axis, keepdim=True)
     return Moments(mean, (share * (z_BW - mean).square()).sum(axis, keepdim=True))

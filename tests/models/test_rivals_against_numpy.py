@@ -207,10 +207,11 @@ def test_the_slope_changes_the_gradient_and_nothing_else():
 RAGGED = torch.arange(T).unsqueeze(1) < torch.tensor([7, 4, 6])
 
 
-@pytest.mark.parametrize("mask", [torch.ones(T, B, dtype=torch.bool), RAGGED])
-def test_bn_lstm_in_training(mask):
+@pytest.mark.parametrize("given", [None, torch.ones(T, B, dtype=torch.bool), RAGGED])
+def test_bn_lstm_in_training(given):
     model, x = make("bnlstm", population_steps=4), inputs(T, B, D)
-    hidden, _ = run(model, x, noise_of(model, x), mask)
+    hidden, _ = run(model, x, noise_of(model, x), given)
+    mask = torch.ones(T, B, dtype=torch.bool) if given is None else given
     expected = numpy_rivals.bn_lstm(parameters_of(model), x.numpy(), mask.numpy())
     np.testing.assert_allclose(hidden.h_TBH.numpy()[mask], expected["h"][mask], rtol=0, atol=1e-10)
     # Step 3 and all later ones share the last row.
