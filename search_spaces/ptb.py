@@ -96,6 +96,12 @@ SIZES: Mapping[str, Mapping[str, Any]] = {
         "training.clip": 1.0,
     },
 }
+# What the presets set differently for a model.
+RECIPES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "smoke": {"hyperlstm": {"model.hyper_hidden": 16, "model.hyper_embedding": 4}},
+    "small": {},
+    "paper": {"hyperlstm": {"model.hyper_hidden": 128, "model.hyper_embedding": 16}},
+}
 # Table "Character-level language modelling", the best first; "+ R" are the RESET gates.
 ROWS = (
     Row(TARDIS, "gumbel"),
@@ -131,4 +137,5 @@ def first_guesses(
     scale: str, estimators: Sequence[str], models: Sequence[str] = DEFAULT_MODELS
 ) -> list[dict[str, Any]]:
     """Gumbel + ST + R, then REINFORCE + Aux + R, + Aux, + R, and the LSTM where it is searched."""
-    return guesses(ROWS, at_scale(SIZES, scale), estimators, models)
+    recipes = at_scale(RECIPES, scale)
+    return guesses(ROWS, at_scale(SIZES, scale), estimators, models, recipes)

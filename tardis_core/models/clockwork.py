@@ -1,7 +1,7 @@
 """Clockwork RNN: groups of units that tick at their own periods (Koutnik et al. 2014).
 
 The hidden units are cut into groups with the periods 1, 2, 4, ... At step t, counted from 0, the
-groups whose period divides t take a new value, the others keep theirs (Eq. 1 of the paper):
+groups whose period divides t take a new value, the others keep theirs ("A Clockwork RNN", Eq. 1):
 
     h_t = tanh(W_H h_{t-1} + W_I x_t + b)
 

@@ -6,8 +6,8 @@ The small one sees x_t and h_{t-1}. From its state ĥ come, for each gate y of f
     d_h = W_hz z_h,        d_x = W_xz z_x,        b = W_bz z_b + b_0
     y   = LN(d_h W_h h + d_x W_x x + b)
 
-and then c = sigm(f) c + sigm(i) tanh(g), h = sigm(o) tanh(LN(c)) (section 3.2 and appendix A.2 of
-"HyperNetworks"). Recurrent dropout is on tanh(g), as in the paper.
+and then c = sigm(f) c + sigm(i) tanh(g), h = sigm(o) tanh(LN(c)): the HyperLSTM of "HyperNetworks"
+(arXiv 1609.09106). Recurrent dropout is on tanh(g), as in the paper.
 
 Letters: B batch, T time, D input, H hidden, N hidden of the small LSTM, Z its embedding.
 """
@@ -83,8 +83,8 @@ class HyperLstm(SequenceModel):
         scales = 2 * GATES * Z  # rows of z_h and z_x
         self.W_z.weight[:scales] = 0
         self.W_z.bias[:scales] = 1
-        # DEVIATION(app. A.2): W_bz is not zero but as small as W_hb; else at first no gradient
-        # reaches the small LSTM.
+        # DEVIATION(initial weights): W_bz is not zero but as small as W_hb; else no gradient would
+        # reach the small LSTM at first.
         nn.init.normal_(self.W_z.weight[scales:], std=0.01)
         self.W_z.bias[scales:] = 0
         self.W_d[: 2 * GATES] = INITIAL_SCALE / Z

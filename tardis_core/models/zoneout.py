@@ -3,8 +3,8 @@
     c_t = d_c c_{t-1} + (1 - d_c) (f c_{t-1} + i g)
     h_t = d_h h_{t-1} + (1 - d_h) o tanh(f c_{t-1} + i g)
 
-where d_c and d_h are zeros and ones drawn for every unit and step (Eqs. 5 and 6 of "Zoneout:
-Regularizing RNNs by Randomly Preserving Hidden Activations"). At evaluation they are their means.
+where d_c and d_h are zeros and ones drawn for every unit and step ("Zoneout: Regularizing RNNs by
+Randomly Preserving Hidden Activations", arXiv 1606.01305). At evaluation they are their means.
 """
 
 from dataclasses import dataclass

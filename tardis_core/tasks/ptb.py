@@ -60,6 +60,8 @@ class Ptb(Task):
             "task.length": 50,
             "task.evaluation_symbols": 20_000,
             "model.hidden": 48,
+            "model.hyper_hidden": 16,
+            "model.hyper_embedding": 4,
             "model.layer_norm": True,
             "model.recurrent_dropout": 0.05,
             "memory.cells": 8,
@@ -89,6 +91,8 @@ class Ptb(Task):
         # dropout; the sizes are ours, near those of the systems it compares with.
         "paper": {
             "model.hidden": 1000,
+            "model.hyper_hidden": 128,  # this and the next as in Ha et al. 2016
+            "model.hyper_embedding": 16,
             "model.layer_norm": True,
             "model.recurrent_dropout": 0.25,
             "memory.cells": 20,
