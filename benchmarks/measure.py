@@ -23,20 +23,23 @@ def medians(
 ) -> dict[str, float]:
     """The median time of each function; they take turns, so a disturbance meets all alike.
 
+    With one thread it is the time of the processor, which other programs do not count into.
+
     Args:
         seconds: about how long to go on; at least three rounds are made, after one to warm up.
         slow: the names of those that are left out after three rounds.
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     started, rounds = time.perf_counter(), 0
     while rounds < 4 or (time.perf_counter() - started < seconds and rounds < 30):
         for name, run in runs.items():
             if name in slow and rounds >= 4:
                 continue
-            before = time.perf_counter()
+            before = clock()
             run()
             if rounds:
-                times[name].append(time.perf_counter() - before)
+                times[name].append(clock() - before)
         rounds += 1
     return {name: statistics.median(each) for name, each in times.items()}
 
@@ -50,7 +53,7 @@ def peak_megabytes(case: Case, size: Size) -> float:
 
 def peak_here(case: Case, size: Size) -> float:
     """The same in this process, whose earlier work may have left memory to be used again."""
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     training_step(case, size._replace(T=3, B=2))()  # libraries and threads are started
     step = training_step(case, size)
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
