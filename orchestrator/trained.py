@@ -16,7 +16,14 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric
 from mlflow.exceptions import MlflowException
 
-from orchestrator.mlflow_store import clean_name, existing_store, reason, run_of_trial
+from orchestrator.mlflow_store import (
+    SWEEP,
+    TRIAL,
+    clean_name,
+    existing_store,
+    reason,
+    run_of_trial,
+)
 from orchestrator.plan import HOME, PLAN_FILE, SweepPlan, load_plan
 from orchestrator.report import best_trial
 from orchestrator.storage import fetch_best
@@ -108,10 +115,9 @@ def find(run: str, tracking_uri: str) -> Trained:
         return _of_sweep(load_plan(name))
     if RUN_ID.fullmatch(run):
         return _of_mlflow(run, tracking_uri)
-    known = sorted(each.parent.name for each in HOME.glob(f"*/{PLAN_FILE}"))
     raise UserError(
         f"RUN must be the folder of a run with its {BEST}, a checkpoint file, the id of a run of "
-        f"MLflow, or a sweep ({', '.join(known) or 'none here'}), not {run!r}"
+        f"MLflow, or a sweep ({', '.join(_sweeps_here()) or 'none here'}), not {run!r}"
     )
 
 
@@ -149,16 +155,34 @@ def _recorded(plan: SweepPlan, number: int) -> Recorded | None:
 
 def _of_mlflow(run_id: str, tracking_uri: str) -> Trained:
     client = existing_store(tracking_uri)
+    try:
+        tags = client.get_run(run_id).data.tags
+    except MlflowException as error:
+        raise UserError(f"there is no run {run_id} in the tracking store") from error
+    if SWEEP in tags and TRIAL not in tags:
+        return _of_sweep(_plan_of(run_id, tags[SWEEP]))
     with tempfile.TemporaryDirectory() as folder:
         weights = _download(client, run_id, folder)
         return _load(weights, Path("results") / run_id, Recorded(tracking_uri, run_id))
 
 
+def _plan_of(run_id: str, sweep_id: str) -> SweepPlan:
+    """The plan of the sweep whose parent run this is."""
+    for name in _sweeps_here():
+        plan = load_plan(name)
+        if plan.sweep_id == sweep_id:
+            return plan
+    raise UserError(
+        f"the run {run_id} is that of a whole sweep, which is not in {HOME.absolute()}; "
+        "give the run of one of its trials"
+    )
+
+
+def _sweeps_here() -> list[str]:
+    return sorted(each.parent.name for each in HOME.glob(f"*/{PLAN_FILE}"))
+
+
 def _download(client: MlflowClient, run_id: str, folder: str) -> Path:
-    try:
-        client.get_run(run_id)
-    except MlflowException as error:
-        raise UserError(f"there is no run {run_id} in the tracking store") from error
     try:
         return Path(client.download_artifacts(run_id, CHECKPOINT, folder))
     except (MlflowException, OSError) as error:

@@ -102,6 +102,17 @@ def test_a_run_of_mlflow_is_found_by_its_id(recorded_sweep):
     assert found.network("cpu").model.config.hidden == 16
 
 
+def test_the_run_of_a_whole_sweep_is_its_best_trial(recorded_sweep, monkeypatch, tmp_path):
+    plan, client, run_id = recorded_sweep
+    experiment = client.get_run(run_id).info.experiment_id
+    parent = client.create_run(experiment, tags={SWEEP: plan.sweep_id}).info.run_id
+    assert trained.find(parent, plan.tracking_uri).recorded == (plan.tracking_uri, run_id)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with refusal("is that of a whole sweep", "give the run of one of its trials"):
+        trained.find(parent, plan.tracking_uri)
+
+
 def refusal(*words: str):
     return pytest.raises(UserError, match=".*".join(words))
 
