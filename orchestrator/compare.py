@@ -10,18 +10,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from orchestrator import comparison_report, evidence, paper
+from orchestrator import comparison_report, evidence
 from orchestrator.evidence import Evidence
 from orchestrator.options import add_shared, default_tracking_uri, shared_plan
 from orchestrator.plan import Candidate, SweepPlan, load_plan
 from orchestrator.session import carry_out
 from orchestrator.trial import trial_config
+from tardis_core import paper
 from tardis_core.cli import EXIT_INTERRUPTED, Parser, command, setting
 from tardis_core.config import has_setting
 from tardis_core.errors import UserError
 from tardis_core.models.base import MODELS
 from tardis_core.tasks.base import TASKS
 
+OURS = ("tardis", "lstm")  # what is compared unless more is asked for: the paper's own runs
 EXAMPLES = """
 examples:
   python -m orchestrator.compare copy --seeds 5              the paper's rows, five seeds each
@@ -41,9 +43,9 @@ def parser() -> Parser:
     made.add_argument("--seeds", type=int, default=3, help="runs of each system (default: 3)")
     made.add_argument(
         "--models",
-        default=",".join(paper.OURS),
+        default=",".join(OURS),
         help=f"rows of the paper's table to take, of {','.join(MODELS.names())} "
-        f"(default: {','.join(paper.OURS)})",
+        f"(default: {','.join(OURS)})",
     )
     made.add_argument(
         "--candidate",
@@ -131,11 +133,17 @@ def _candidates(options: argparse.Namespace, plan: SweepPlan) -> tuple[Candidate
         models = tuple(_names(options.models))
         for model in models:
             MODELS.get(model)
-        made = paper.candidates(plan.task, models)
+        made = paper_candidates(plan.task, models)
     if len({each.label for each in made}) < len(made) or not made:
         labels = ", ".join(each.label for each in made) or "none"
         raise UserError(f"at least one system is compared, and none of them twice, not: {labels}")
     return tuple(_with_fixed(each, made, plan) for each in made)
+
+
+def paper_candidates(task: str, models: Sequence[str] = OURS) -> tuple[Candidate, ...]:
+    """The rows of the paper's table for the task that are of these models."""
+    rows = [row for row in paper.TABLES[task] if row.settings.get("model") in models]
+    return tuple(Candidate(row.label, dict(row.settings)) for row in rows)
 
 
 def _with_fixed(one: Candidate, every: Sequence[Candidate], plan: SweepPlan) -> Candidate:

@@ -5,9 +5,9 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from orchestrator import paper
 from orchestrator.evidence import Evidence
 from orchestrator.statistics import bootstrap_interval, expected_best, permutation_test
+from tardis_core import paper
 
 SURE = 0.05  # the chance of a mistake up to which a difference is called one
 

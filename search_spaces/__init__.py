@@ -5,15 +5,14 @@ settings of `tardis_core` by their names, and `first_guesses(scale, estimators, 
 paper's own configurations. A new file with a `space` is found by itself.
 """
 
-from search_spaces.common import DEFAULT_MODELS, SCALES
 from search_spaces.describing import describe
 from search_spaces.fixing import BoundSpace, FixedSpace, bind, fix
 from search_spaces.loading import FileSpace, SpaceModule, load, load_file, names
 from search_spaces.sampling import sampler
+from search_spaces.task_space import DEFAULT_MODELS
 
 __all__ = [
     "DEFAULT_MODELS",
-    "SCALES",
     "BoundSpace",
     "FileSpace",
     "FixedSpace",

@@ -10,9 +10,9 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from search_spaces.common import DEFAULT_MODELS
 from search_spaces.exploring import Probe, explore
 from search_spaces.loading import SpaceModule
+from search_spaces.task_space import DEFAULT_MODELS
 
 SHOWN = 3  # ranges of one parameter, where a space changes them from trial to trial
 

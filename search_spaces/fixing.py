@@ -18,10 +18,10 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from search_spaces.common import DEFAULT_MODELS
 from search_spaces.describing import range_text
 from search_spaces.exploring import explore
 from search_spaces.loading import SpaceModule
+from search_spaces.task_space import DEFAULT_MODELS
 
 # The words that `tardis_core` takes, too.
 SWITCHES = {

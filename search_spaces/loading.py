@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 
 import optuna
 
-from search_spaces.common import DEFAULT_MODELS
+from search_spaces.task_space import DEFAULT_MODELS
 
 PACKAGE = __package__ or "search_spaces"
 INTERFACE = "space(trial, scale, estimators)"

@@ -12,13 +12,13 @@ from orchestrator import (
     comparison_pictures,
     comparison_report,
     evidence,
-    paper,
 )
 from orchestrator.evidence import Evidence
 from orchestrator.plan import PLAN_FILE, folder_of, load_plan
 from orchestrator.reproductions.base import REPRODUCTIONS, Outcome, Reproduction, Request, Row
 from orchestrator.run import ended
 from orchestrator.session import carry_out
+from tardis_core import paper
 from tardis_core.errors import UserError
 from tardis_core.models.base import MODELS
 

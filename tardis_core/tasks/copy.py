@@ -45,6 +45,7 @@ class Copy(GeneratedTask):
         "smoke": {
             **PAPER_SIZES,
             "model.hidden": 48,
+            "memory.content": 16,
             "task.longest": 5,
             "task.valid_sequences": 256,
             "task.test_sequences": 512,

@@ -67,6 +67,7 @@ class Recall(GeneratedTask):
         "smoke": {
             **PAPER_SIZES,
             "model.hidden": 48,
+            "memory.content": 16,
             "task.longest": 3,
             "task.valid_sequences": 256,
             "task.test_sequences": 512,

@@ -16,10 +16,11 @@ from sweep_logs import (
     record,
 )
 
-from orchestrator import comparison, comparison_report, evidence, paper
-from orchestrator.compare import main, parser, plan_from
+from orchestrator import comparison, comparison_report, evidence
+from orchestrator.compare import main, paper_candidates, parser, plan_from
 from orchestrator.events import EventLog, SweepStarted, SweepTags
 from orchestrator.tracking import Tracker
+from tardis_core import paper
 from tardis_core.config import make_config
 from tardis_core.errors import UserError
 from tardis_core.models.base import MODELS
@@ -198,7 +199,7 @@ def test_unless_told_otherwise_the_papers_own_rows_are_trained():
 
 @pytest.mark.parametrize("task", TASKS.names())
 def test_every_row_of_a_table_is_a_configuration(task):
-    rows = paper.candidates(task, tuple(MODELS.names()))
+    rows = paper_candidates(task, tuple(MODELS.names()))
     assert len(rows) == sum(bool(row.settings) for row in paper.TABLES[task])
     for row in rows:
         settings = {key: value for key, value in row.settings.items() if "." in key}

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from sweep_logs import comparison_plan, fill_comparison
 
-from orchestrator import paper, reproduce
+from orchestrator import reproduce
+from orchestrator.compare import paper_candidates
 from orchestrator.events import EventLog, SweepStarted
 from orchestrator.evidence import Evidence, Group, Run
 from orchestrator.reproductions.base import REPRODUCTIONS, Outcome, Request, Row
@@ -105,14 +106,14 @@ def test_a_summary_sets_ours_beside_the_papers():
 
 def trained(task: str, values: dict[str, list[float]], **tags: str) -> None:
     """A comparison of the paper's rows for the task that has run already."""
-    labels = tuple(each.label for each in paper.candidates(task, tuple(values)))
+    labels = tuple(each.label for each in paper_candidates(task, tuple(values)))
     name = f"reproduce-{task}-smoke-seed0"
     plan = replace(comparison_plan(name, labels, seeds=range(7)), trials=7 * len(labels))
     log = EventLog(plan.folder)
     log.append(SweepStarted(name, {"data": task, "data.real": "True", **tags}))
     log.close()
     plan.save()
-    by_label = {each.label: values[each.settings["model"]] for each in paper.candidates(task)}
+    by_label = {each.label: values[each.settings["model"]] for each in paper_candidates(task)}
     fill_comparison(plan, {label: by_label[label] for label in labels})
 
 
@@ -131,7 +132,7 @@ def test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved():
 
 
 def evidence_of(task: str, values: dict[str, list[float]], real: bool = True) -> Evidence:
-    rows = paper.candidates(task)
+    rows = paper_candidates(task)
     config = make_config(task, "lstm", scale="smoke")
     groups = []
     for row in rows:

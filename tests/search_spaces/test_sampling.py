@@ -37,9 +37,13 @@ def test_another_seed_proposes_something_else():
 
 
 def test_it_learns_from_what_it_was_told():
-    rates = [found["training.learning_rate"] for found in proposals("ptb", 0)]
-    early, late = rates[4:10], rates[-6:]
-    assert sum(abs(rate - 2e-3) for rate in late) < sum(abs(rate - 2e-3) for rate in early)
+    """Over several seeds: one search may begin luckily."""
+    early, late = [], []
+    for seed in range(6):
+        misses = [abs(found["training.learning_rate"] - 2e-3) for found in proposals("ptb", seed)]
+        early += misses[4:10]
+        late += misses[-6:]
+    assert sum(late) < 0.8 * sum(early)
 
 
 def test_it_warns_of_nothing_and_leaves_other_warnings_alone():

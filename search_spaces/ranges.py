@@ -1,0 +1,98 @@
+"""Ranges: how they are written, how a trial is asked for a value, and those that tasks share."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+
+Ranges = Mapping[str, BaseDistribution]
+
+
+def choices(*values: Any) -> CategoricalDistribution:
+    """One of some values that have no useful order, or whose steps are uneven."""
+    return CategoricalDistribution(values)
+
+
+def steps(low: int, high: int, step: int = 1) -> IntDistribution:
+    """A whole number, both ends included."""
+    return IntDistribution(low, high, step=step)
+
+
+def rate(low: float, high: float) -> FloatDistribution:
+    """A number that is right to a factor: searched by its logarithm."""
+    return FloatDistribution(low, high, log=True)
+
+
+def share(high: float, step: float, low: float = 0.0) -> FloatDistribution:
+    """In even steps, from 0 for what may be left out, such as dropout."""
+    return FloatDistribution(low, high, step=step)
+
+
+SWITCH = choices(True, False)
+
+# What a read is worth shows some steps later: gamma 0.8 looks 5 steps ahead, 0.99 a hundred.
+# A weight or an entropy bonus is right to a factor, hence the logarithm; without a bonus reads
+# settle at once, above 0.3 they stay uniform. A baseline is always worth having.
+REINFORCE: Ranges = {
+    "estimator.auxiliary": SWITCH,
+    "estimator.gamma": FloatDistribution(0.8, 0.99),
+    "estimator.baseline": choices("batch", "input", "running"),
+    "estimator.weight": rate(0.01, 1.0),
+    "estimator.entropy": rate(0.02, 0.3),
+}
+
+# The memory by scale. Contents are narrower than the narrowest hidden state of any task: a
+# micro-state is a summary (the paper's d_h > d_m).
+MEMORY: Mapping[str, Ranges] = {
+    "smoke": {
+        "memory.cells": steps(4, 32, 4),
+        "memory.address": choices(2, 4, 8),
+        "memory.content": choices(8, 16),
+    },
+    "small": {
+        "memory.cells": steps(8, 32, 4),
+        "memory.address": choices(4, 8, 16),
+        "memory.content": choices(16, 32, 64),
+    },
+    "paper": {
+        "memory.cells": steps(8, 64, 4),
+        "memory.address": choices(4, 8, 16),
+        "memory.content": choices(32, 64, 128),
+    },
+}
+
+# What only one model has.
+OF_MODELS: Mapping[str, Ranges] = {
+    "zoneout": {
+        "model.zoneout_cell": share(0.6, 0.1),
+        "model.zoneout_hidden": share(0.2, 0.05),
+    },
+    "bnlstm": {"model.gain": rate(0.05, 1.0)},
+    "hyperlstm": {
+        "model.hyper_hidden": choices(16, 32, 64, 128),
+        "model.hyper_embedding": choices(4, 8, 16),
+    },
+    "hmlstm": {
+        "model.layers": steps(2, 3),
+        "model.final_slope": share(5.0, 1.0, low=1.0),
+    },
+    "clockwork": {"model.groups": steps(2, 8)},
+}
+
+
+def ask(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> Any:
+    """Suggest one setting from its range."""
+    match distribution:
+        case CategoricalDistribution():
+            return trial.suggest_categorical(name, distribution.choices)
+        case IntDistribution(low=low, high=high, step=step, log=log):
+            return trial.suggest_int(name, low, high, step=step, log=log)
+        case FloatDistribution(low=low, high=high, step=step, log=log):
+            return trial.suggest_float(name, low, high, step=step, log=log)
+    raise TypeError(f"{name}: no such distribution: {distribution!r}")
