@@ -87,17 +87,18 @@ def main() -> int:
     """Play the rounds and print them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--first", type=int, default=1, help="number of the first round")
     parser.add_argument("--trials", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    rng, wrong = random.Random(options.seed), 0
+    wrong = 0
     print(
         "| round | events at the kill | reports | in rungs | reports repeated | seconds | wrong |"
     )
     print("|---|---|---|---|---|---|---|", flush=True)
-    for number in range(1, options.rounds + 1):
+    for number in range(options.first, options.first + options.rounds):
         folder = Path(tempfile.mkdtemp(prefix="kill-round-"))
-        made = play(folder, options.trials, rng)
+        made = play(folder, options.trials, random.Random(f"{options.seed}, {number}"))
         cells = [number, *made[:4], f"{made.seconds:.0f}", "; ".join(made.wrong) or "nothing"]
         print("| " + " | ".join(map(str, cells)) + " |", flush=True)
         wrong += bool(made.wrong)
