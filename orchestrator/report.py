@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
+
 from orchestrator import (
     comparison,
     comparison_report,
@@ -16,7 +18,7 @@ from orchestrator import (
     saved_model,
 )
 from orchestrator.champion import MEASURED_ON, registered_name
-from orchestrator.events import Artifact, Event, Model
+from orchestrator.events import Artifact, Event, Model, SweepTags
 from orchestrator.plan import SweepPlan
 from orchestrator.search import STUDY_FILE, open_study
 from orchestrator.storage import fetch_best
@@ -46,7 +48,8 @@ def write(plan: SweepPlan, data: Any, finished: bool) -> list[Event]:
     paths = sorted(folder.iterdir())
     if not plan.candidates:
         paths.append(plan.folder / STUDY_FILE)
-    events: list[Event] = [Artifact(None, str(path), "report") for path in paths]
+    events: list[Event] = [SweepTags({MLFLOW_RUN_NOTE: leaderboard.markdown(plan)})]
+    events += [Artifact(None, str(path), "report") for path in paths]
     try:
         events += _best_trials(plan, data)
         if finished:

@@ -46,7 +46,8 @@ def start_ray(address: str | None, log_file: Path) -> dict[str, float]:
         return ray.cluster_resources()
     try:
         ray.init(
-            address=address,
+            # Without an address Ray would join whatever cluster happens to run on this machine.
+            address=address or os.environ.get("RAY_ADDRESS") or "local",
             include_dashboard=False,
             log_to_driver=False,
             configure_logging=False,

@@ -13,6 +13,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 
 from orchestrator import results
+from orchestrator.leaderboard import short
 from orchestrator.plan import SweepPlan
 from orchestrator.recorder import number_of, params_of
 from orchestrator.search import FAILED, OBJECTIVE, outcome
@@ -202,19 +203,10 @@ def leaders(plan: SweepPlan, rows: Mapping[int, Row], width: int, most: int) -> 
     ]
     chosen = [rows[number].settings for number in numbers]
     for name in dict.fromkeys(name for settings in chosen for name in settings):
-        values = [_short(settings.get(name)) for settings in chosen]
+        values = [short(settings.get(name, "-")) for settings in chosen]
         if len(set(values)) > 1:
             columns.append([name.rpartition(".")[2], *values])
     cells = [[text.rjust(max(map(len, column))) for text in column] for column in columns]
     while sum(2 + len(column[0]) for column in cells) > width and len(cells) > 2:
         cells.pop()
     return ["".join(f"  {text}" for text in line) for line in zip(*cells, strict=True)]
-
-
-def _short(value: Any) -> str:
-    """A setting in few characters, the same whether it is a number or the text of one."""
-    text = "-" if value is None else str(value)
-    try:
-        return text if text.isdecimal() else f"{float(text):.3g}"
-    except ValueError:
-        return text

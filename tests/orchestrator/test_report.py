@@ -17,7 +17,7 @@ from sweep_logs import (
 )
 
 from orchestrator import leaderboard, replicates, report, results
-from orchestrator.events import Artifact, Model
+from orchestrator.events import Artifact, Model, SweepTags
 from orchestrator.plan import SweepPlan, load_plan
 from tardis_core.train import main as train
 from tardis_core.training import checkpoint
@@ -54,6 +54,20 @@ def test_the_text_shows_what_differs_under_the_name_of_the_metric():
     assert "model.hidden" not in text
 
 
+def test_the_description_of_the_sweep_is_a_table_of_its_leading_trials():
+    plan = make_plan()
+    fill(plan, [0.5, None, 0.125, (0.05,)])
+    events = report.write(plan, None, finished=False)
+    (note,) = [
+        event.tags["mlflow.note.content"] for event in events if isinstance(event, SweepTags)
+    ]
+    lines = note.splitlines()
+    assert "2 complete, 1 pruned, 1 failed" in lines[0]
+    assert lines[2].startswith("| number | state | bce | validations |")
+    assert lines[4].startswith("| 2 | complete | 0.125 |")
+    assert len({line.count("|") for line in lines[2:]}) == 1
+
+
 def test_a_trial_that_still_runs_or_was_stopped_is_named_so():
     plan = make_plan()
     record(plan, 0, [0.5], None, params_of(1e-3))
@@ -72,8 +86,9 @@ def test_the_report_has_tables_pictures_and_the_best_configuration():
     assert (best["number"], best["bce"]) == (1, 0.1)
     for name in ("history.png", "parallel_coordinate.png", "importance.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
-    assert {event.number for event in events} == {None}  # nobody has left weights
-    assert str(plan.folder / "study.log") in {event.path for event in events}
+    artifacts = [event for event in events if isinstance(event, Artifact)]
+    assert {event.number for event in artifacts} == {None}  # nobody has left weights
+    assert str(plan.folder / "study.log") in {event.path for event in artifacts}
 
 
 def test_the_best_configuration_comes_as_a_command_that_trains_it(capsys):

@@ -1,0 +1,30 @@
+"""Which Ray a sweep runs on."""
+
+import pytest
+import ray
+
+from orchestrator.run import start_ray
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What `ray.init` is called with, instead of calling it."""
+    told = {}
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **arguments: told.update(arguments))
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
+    return told
+
+
+def test_one_of_its_own_even_if_a_cluster_runs_on_this_machine(asked, tmp_path):
+    assert start_ray(None, tmp_path / "ray.log") == {"CPU": 2.0}
+    assert asked["address"] == "local"
+
+
+def test_the_cluster_that_is_named(asked, tmp_path, monkeypatch):
+    start_ray("head:6379", tmp_path / "ray.log")
+    assert asked["address"] == "head:6379"
+    monkeypatch.setenv("RAY_ADDRESS", "other:6379")
+    start_ray(None, tmp_path / "ray.log")
+    assert asked["address"] == "other:6379"
