@@ -17,6 +17,7 @@ from tardis_core.errors import Diverged, UserError
 from tardis_core.models.base import State, flatten_state, map_state
 from tardis_core.tasks.base import Batch, Split
 from tardis_core.training.objective import Objective, objective
+from tardis_core.training.parts import Part, join, split
 from tardis_core.training.schedule import learning_rate
 
 Row = dict[str, float]  # one validation: what was measured, by name
@@ -110,38 +111,46 @@ class Trainer:
         """One update; returns the loss of the task, in nats."""
         started = time.perf_counter()
         batch = self.task.train_batch(self.update).to(self.device)
-        made = self._objective(batch)
-        norm = self._descend(made)
-        self.network.model.after_batch(made.hidden, self._progress)
-        self.carried = map_state(torch.Tensor.detach, made.state)
+        done = self._differentiate(batch)
+        whole = join(done)
+        norm = self._descend(whole.loss)
+        for _, made in done:
+            self.network.model.after_batch(made.hidden, self._progress)
+        self.carried, loss = whole.state, whole.task_loss
         self.update += 1
-        loss = float(made.task_loss.detach())
-        figures = {name: float(value) for name, value in made.figures.items()}
         steps = batch.scored_TB.numel() if batch.mask_TB is None else int(batch.mask_TB.sum())
-        self._count({"loss": loss, "gradient_norm": norm, **figures}, steps)
+        self._count({"loss": loss, "gradient_norm": norm, **whole.figures}, steps)
         self._seconds += time.perf_counter() - started
         self._sums["seconds"] = self._sums.get("seconds", 0.0) + time.perf_counter() - started
         return loss
 
-    def _objective(self, batch: Batch) -> Objective:
-        state = self.carried if batch.continues else None
+    def _differentiate(self, batch: Batch) -> list[tuple[Part, Objective]]:
+        """The loss of each part of the batch; their gradients add up in the parameters."""
+        self.optimizer.zero_grad(set_to_none=True)
+        parts = split(
+            batch, self.carried if batch.continues else None, self.config.training.accumulate
+        )
+        done = []
+        for part in parts:
+            made = self._objective(part)
+            (made.loss * part.share).backward()
+            done.append((part, made))
+        return done
+
+    def _objective(self, part: Part) -> Objective:
+        batch, state, signature = part.batch, part.state, self.task.signature
         with self._precision():
-            return objective(
-                self.network, self.task.signature, batch, state, self.generator, self._progress
-            )
+            return objective(self.network, signature, batch, state, self.generator, self._progress)
 
     def _precision(self) -> AbstractContextManager[Any]:
         if self.config.training.precision == "float32":
             return nullcontext()
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
-    def _descend(self, made: Objective) -> float:
+    def _descend(self, loss: float) -> float:
         """One step of the optimiser; nothing is changed if a number is not finite."""
-        self.optimizer.zero_grad(set_to_none=True)
-        made.loss.backward()
         limit = self.config.training.clip or math.inf
         norm = float(torch.nn.utils.clip_grad_norm_(self.network.parameters(), limit))
-        loss = float(made.loss.detach())
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise Diverged(
                 f"update {self.update + 1}: the loss is {loss} and the norm of the "

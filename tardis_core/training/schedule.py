@@ -13,6 +13,7 @@ class TrainingConfig:
 
     updates: int = 1000
     batch: int = 64  # sequences an update
+    accumulate: int = 1  # parts of a batch, one after the other: less memory, the same update
     learning_rate: float = 3e-3
     warmup: int = 0  # updates of linear rise to the learning rate
     decay: Literal["constant", "linear", "cosine"] = "constant"
@@ -25,7 +26,7 @@ class TrainingConfig:
     precision: Literal["float32", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
-        for name in ("updates", "batch", "evaluate_every"):
+        for name in ("updates", "batch", "accumulate", "evaluate_every"):
             value = getattr(self, name)
             require(value >= 1, f"training.{name} must be at least 1, not {value}")
         for name in ("warmup", "clip", "weight_decay", "patience", "final_rate"):

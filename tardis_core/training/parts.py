@@ -1,0 +1,65 @@
+"""A batch in parts, one after the other: the same update in less memory."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from tardis_core.models.base import State, map_state
+from tardis_core.tasks.base import Batch
+from tardis_core.training.objective import Objective
+
+
+class Part(NamedTuple):
+    """Some of the sequences of a batch."""
+
+    batch: Batch
+    state: State | None
+    share: float  # of the scored steps; the loss is a mean over them
+
+
+def split(batch: Batch, state: State | None, parts: int) -> list[Part]:
+    """The sequences of a batch in parts of nearly equal numbers, at most one part a sequence."""
+    if parts == 1:
+        return [Part(batch, state, 1.0)]
+    numbers = torch.arange(batch.scored_TB.shape[1], device=batch.scored_TB.device)
+    scored = float(batch.scored_TB.sum())
+    made = []
+    for chosen in numbers.chunk(parts):
+        here = slice(int(chosen[0]), int(chosen[-1]) + 1)
+        some = batch._replace(
+            inputs=batch.inputs[:, here],
+            targets=batch.targets[:, here],
+            scored_TB=batch.scored_TB[:, here],
+            mask_TB=None if batch.mask_TB is None else batch.mask_TB[:, here],
+        )
+        own = None if state is None else map_state(lambda tensor, here=here: tensor[here], state)
+        made.append(Part(some, own, float(some.scored_TB.sum()) / scored))
+    return made
+
+
+class Whole(NamedTuple):
+    """What all parts came to together."""
+
+    loss: float
+    task_loss: float
+    figures: dict[str, float]
+    state: State
+
+
+def join(done: Sequence[tuple[Part, Objective]]) -> Whole:
+    """The figures of the whole batch, and its state."""
+
+    def mean(values: Sequence[Tensor]) -> float:
+        pairs = zip(done, values, strict=True)
+        return sum(part.share * float(value.detach()) for (part, _), value in pairs)
+
+    made = [each for _, each in done]
+    states = [map_state(torch.Tensor.detach, each.state) for each in made]
+    return Whole(
+        mean([each.loss for each in made]),
+        mean([each.task_loss for each in made]),
+        {name: mean([each.figures[name] for each in made]) for name in made[0].figures},
+        states[0] if len(states) == 1 else map_state(lambda *parts: torch.cat(parts), *states),
+    )
