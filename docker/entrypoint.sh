@@ -11,7 +11,7 @@ for name in MLFLOW_AUTH_ADMIN_PASSWORD MLFLOW_FLASK_SERVER_SECRET_KEY MLFLOW_TRA
     fi
 done
 
-role_file=/tmp/role
+role_file=${HOME:-/tmp}/.role
 head_address=${RAY_HEAD_ADDRESS:-head:6379}
 memory=(--object-store-memory "${RAY_OBJECT_STORE_BYTES:-1000000000}")
 
