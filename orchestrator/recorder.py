@@ -1,5 +1,6 @@
 """The bridge from Ray to the event log: what a trial does becomes an event, once."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ from ray.tune.experiment import Trial
 
 from orchestrator.asha import Asha
 from orchestrator.events import EventLog, Metrics, Status, TrialEnded, TrialStarted, open_log
+from orchestrator.masking import masked
 from orchestrator.plan import SweepPlan
 from orchestrator.search import FAILED, OBJECTIVE, open_study, outcome
-from orchestrator.trial import trial_config
+from orchestrator.trial import NOTE, trial_config
 
+_log = logging.getLogger(__name__)
 STATUS: dict[TrialState, Status] = {
     TrialState.COMPLETE: "FINISHED",
     TrialState.PRUNED: "KILLED",
@@ -59,6 +62,8 @@ class Recorder(tune.Callback):
         result: dict[str, Any],
         **info: Any,
     ) -> None:
+        if result.get(NOTE) and result.get("iterations_since_restore") == 1:
+            _log.warning("trial %d: %s", number_of(trial), result[NOTE])
         for row in result.get("rows", ()):
             values = {name: value for name, value in row.items() if name != "update"}
             self.log.append(Metrics(number_of(trial), int(row["update"]), values))
@@ -75,12 +80,12 @@ class Recorder(tune.Callback):
 
     def _ended(self, trial: Trial, state: TrialState) -> None:
         result = trial.last_result or {}
-        tags = {name: result[name] for name in ("device", "backend") if name in result}
+        tags = {name: result[name] for name in ("device", "backend", NOTE) if result.get(name)}
         if state is TrialState.PRUNED:
             tags["pruned"] = "true"
         if state is TrialState.FAIL:
             reason = result.get(FAILED) or trial.get_error() or "no result"
-            tags["error"] = str(reason)[:4000]
+            tags["error"] = masked(str(reason))[:4000]
         if result.get(OBJECTIVE) is not None:
             tags[OBJECTIVE] = str(result[OBJECTIVE])
         self.log.append(TrialEnded(number_of(trial), STATUS[state], tags))

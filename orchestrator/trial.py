@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pyarrow import fs
 from ray import tune
 
 from orchestrator.search import FAILED, FINISHED, OBJECTIVE
@@ -18,6 +19,8 @@ from tardis_core.training.loop import Trainer
 
 Training = Trainer | SeveralSeeds
 CHECKPOINT, BEST = "checkpoint.pt", "best.pt"
+CHECKPOINT_FOLDER = "checkpoint_"  # followed by a number, as Ray calls them
+NOTE = "note"  # what went wrong on the way and was mended, in a result
 
 
 def trial_config(task: str, scale: str, seed: int, settings: dict[str, Any]) -> Config:
@@ -66,10 +69,10 @@ def train_trial(
 
 
 def _run(trainer: Training, test: bool) -> None:
-    best = _restore(trainer)
+    best, note = _restore(trainer)
     if trainer.finished:
         # Killed between its last report and its end: the result is known, and told once more.
-        tune.report(_result(trainer, trainer.history))
+        tune.report(_result(trainer, trainer.history, note))
         return
     rows = trainer.history[:]  # a first report after a restart repeats what may not have arrived
     for row in trainer.run():
@@ -77,7 +80,7 @@ def _run(trainer: Training, test: bool) -> None:
             best = copy.deepcopy({**trainer.model_state(), "metric": trainer.best})
         if test and trainer.finished and best is not None:
             row |= _test(trainer, best)
-        _report(trainer, [*rows, row], best)
+        _report(trainer, [*rows, row], best, note)
         rows = []
 
 
@@ -89,30 +92,58 @@ def _test(trainer: Training, best: dict[str, Any]) -> dict[str, float]:
     return {f"test_{name}": value for name, value in measured.items()}
 
 
-def _restore(trainer: Training) -> dict[str, Any] | None:
-    """Go on from the checkpoint that Ray has for this trial, if there is one."""
-    held = tune.get_checkpoint()
-    if held is None:
-        return None
+def _restore(trainer: Training) -> tuple[dict[str, Any] | None, str]:
+    """Go on from the newest whole checkpoint of this trial, if there is one.
+
+    Returns:
+        The best weights so far, and what there is to say about a checkpoint that is damaged.
+    """
+    held, damaged = tune.get_checkpoint(), []
+    for each in [] if held is None else [held, *_before(held)]:
+        name = Path(each.path).name
+        try:
+            state, best = _read(each)
+        except UserError:
+            damaged.append(name)
+            continue
+        trainer.restore(state)
+        note = f"{', '.join(damaged)} was damaged; went on from {name}" if damaged else ""
+        return best, note
+    note = f"{', '.join(damaged)} was damaged, and there was no other; began anew"
+    return None, note if damaged else ""
+
+
+def _before(held: tune.Checkpoint) -> list[tune.Checkpoint]:
+    """The older checkpoints beside this one, the newest first."""
+    parent, _, name = str(held.path).rpartition("/")
+    filesystem = held.filesystem or fs.LocalFileSystem()
+    found = filesystem.get_file_info(fs.FileSelector(parent, allow_not_found=True))
+    older = [each for each in found if CHECKPOINT_FOLDER <= each.base_name < name]
+    older.sort(key=lambda each: each.base_name, reverse=True)
+    return [tune.Checkpoint(each.path, filesystem) for each in older]
+
+
+def _read(held: tune.Checkpoint) -> tuple[dict[str, Any], dict[str, Any] | None]:
     with held.as_directory() as folder:
-        trainer.restore(checkpoint.load(Path(folder) / CHECKPOINT))
-        path = Path(folder) / BEST
-        return checkpoint.load(path) if path.exists() else None
+        state, path = checkpoint.load(Path(folder) / CHECKPOINT), Path(folder) / BEST
+        return state, checkpoint.load(path) if path.exists() else None
 
 
-def _report(trainer: Training, rows: list[dict[str, float]], best: dict[str, Any] | None) -> None:
+def _report(
+    trainer: Training, rows: list[dict[str, float]], best: dict[str, Any] | None, note: str
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         checkpoint.save(Path(folder) / CHECKPOINT, trainer.state())
         if best is not None:
             checkpoint.save(Path(folder) / BEST, best)
         held = tune.Checkpoint.from_directory(folder)
-        tune.report(_result(trainer, rows), checkpoint=held)
+        tune.report(_result(trainer, rows, note), checkpoint=held)
 
 
-def _result(trainer: Training, rows: list[dict[str, float]]) -> dict[str, Any]:
+def _result(trainer: Training, rows: list[dict[str, float]], note: str) -> dict[str, Any]:
     best = float("nan") if trainer.best is None else trainer.best
     made_with = {"device": _name(trainer.device), "backend": trainer.backend}
-    return {OBJECTIVE: best, FINISHED: trainer.finished, "rows": rows, **made_with}
+    return {OBJECTIVE: best, FINISHED: trainer.finished, "rows": rows, NOTE: note, **made_with}
 
 
 def _name(device: torch.device) -> str:
