@@ -1,6 +1,7 @@
 # make sweep   set everything up, then a small sweep of ptb (under 5 minutes)
 # make test    set everything up in .venv (once), then ruff, mypy and the tests
 # make lint    ruff and mypy alone
+# make audit   known holes in the versions of constraints.txt (asks pypi.org)
 # make clean   forget the set-up
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 KERNEL := $(wildcard tardis_core/kernels/native/*.[ch])
 
-.PHONY: sweep test lint setup clean
+.PHONY: sweep test lint audit setup clean
 
 sweep: $(STAMP)
 	$(BIN)/python -m orchestrator.sweep ptb --smoke
@@ -21,6 +22,10 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# --strict: a package that could not be looked up is a failure, not a pass.
+audit: $(STAMP)
+	$(BIN)/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt
 
 setup: $(STAMP)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from optuna.trial import TrialState
 from ray.tune import ExperimentAnalysis
 
+from orchestrator import trust
 from orchestrator.events import (
     EventLog,
     Metrics,
@@ -70,6 +71,8 @@ def account_of_ray(plan: SweepPlan) -> Account:
         path = f"{plan.ray_storage.rstrip('/')}/{name}"
         if "://" not in path and not Path(path).is_dir():
             continue
+        if "://" not in path:
+            trust.check_folder(Path(path))
         for trial in ExperimentAnalysis(path).trials or []:
             ended = trial.status in RAY_ENDS
             made.status[int(trial.config["number"])] = "ended" if ended else "RUNNING"

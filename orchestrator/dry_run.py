@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import search_spaces
-from orchestrator.mlflow_store import masked
+from orchestrator.masking import masked
 from orchestrator.plan import SweepPlan
 from orchestrator.run import slots, space_of, start_ray
 from orchestrator.session import base_config
@@ -36,7 +36,7 @@ def describe(plan: SweepPlan, address: str | None) -> str:
         f"at once   {at_once} trials of {plan.cpus_per_trial:g} CPUs and "
         f"{plan.gpus_per_trial:g} GPUs ({found} at {address or 'this machine'})",
         f"time      {_time(plan, data, at_once)}",
-        f"results   {plan.folder}, checkpoints in {plan.ray_storage}",
+        f"results   {plan.folder}, checkpoints in {masked(plan.ray_storage)}",
         f"tracking  {masked(plan.tracking_uri)}",
     ]
     if plan.replicates:

@@ -9,7 +9,7 @@ from mlflow.entities import Run as MlflowRun
 from mlflow.exceptions import MlflowException
 
 from orchestrator import results
-from orchestrator.mlflow_store import masked
+from orchestrator.masking import masked
 from orchestrator.plan import SweepPlan, load_plan
 from orchestrator.results import TrialRecord
 from tardis_core.config import Config

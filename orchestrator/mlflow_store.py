@@ -23,6 +23,7 @@ from requests import HTTPError
 
 from orchestrator import champion
 from orchestrator.events import Artifact, Model, lock_file
+from orchestrator.masking import masked
 from tardis_core.errors import UserError, require
 
 T = TypeVar("T")
@@ -35,6 +36,7 @@ ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",  # seconds
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # a line a trial
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",  # a model of somebody else could run code
 }
 CONNECT_SECONDS = 5
 LOCAL_DISKS = {"btrfs", "ext3", "ext4", "overlay", "tmpfs", "xfs", "zfs"}
@@ -54,6 +56,7 @@ def prepare_store(tracking_uri: str, experiment: str, artifact_location: str | N
     except UserError:
         raise
     except (MlflowException, sqlalchemy.exc.SQLAlchemyError, OSError, ValueError) as error:
+        _check_login(tracking_uri, error)
         raise UserError(
             f"the tracking store must be usable, and {masked(tracking_uri)} is not "
             f"({reason(error)}); start it, or choose another with --tracking-uri"
@@ -89,11 +92,23 @@ def existing_store(tracking_uri: str) -> MlflowClient:
         client = _connect(tracking_uri)
         client.search_experiments(max_results=1)
     except (MlflowException, sqlalchemy.exc.SQLAlchemyError, OSError) as error:
+        _check_login(tracking_uri, error)
         raise UserError(
             f"the tracking store {masked(tracking_uri)} cannot be used ({reason(error)}); "
             "start it, or choose another with --tracking-uri"
         ) from error
     return client
+
+
+def _check_login(tracking_uri: str, error: Exception) -> None:
+    """Raise a plainer error if a server has turned us away."""
+    if isinstance(error, MlflowException) and (
+        error.error_code == "UNAUTHENTICATED" or "error code 401" in str(error)
+    ):
+        raise UserError(
+            f"the tracking store {masked(tracking_uri)} asks for a login; set "
+            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD to one that it knows"
+        ) from error
 
 
 def run_of_trial(client: MlflowClient, sweep_id: str, number: int) -> str | None:
@@ -189,11 +204,6 @@ def _artifacts_beside(uri: str) -> str | None:
     # MLflow's own default is a folder of wherever the command happened to be run.
     database = _database_file(uri)
     return None if database is None else str(database.resolve().parent / "artifacts")
-
-
-def masked(text: str) -> str:
-    """The text without the passwords of the URIs in it."""
-    return re.sub(r"(://[^:/@\s]*):[^@/\s]*@", r"\1:***@", text)
 
 
 def reason(error: BaseException) -> str:

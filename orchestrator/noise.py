@@ -4,8 +4,15 @@ import logging
 import warnings
 from pathlib import Path
 
+from orchestrator.masking import masked
+
 # They give themselves handlers for the terminal.
 NOISY = ("ray", "ray.tune", "ray.train", "ray.data", "optuna", "mlflow", "alembic", "py.warnings")
+
+
+class _Masking(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return masked(super().format(record))
 
 
 class _LogFile(logging.FileHandler):
@@ -15,7 +22,7 @@ class _LogFile(logging.FileHandler):
 def quiet(log_file: Path) -> None:
     """Send what the libraries log, and all warnings, to the file and nowhere else."""
     handler = _LogFile(log_file)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    handler.setFormatter(_Masking("%(asctime)s %(name)s %(levelname)s %(message)s"))
     # At the root: `ray.init` throws away whatever handlers it finds on Ray's own logger.
     root = logging.getLogger()
     for old in [each for each in root.handlers if isinstance(each, _LogFile)]:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from orchestrator.masking import masked
 from tardis_core.data.files import write_atomically
 from tardis_core.errors import UserError
 
@@ -111,6 +112,11 @@ class SweepPlan:
         """Write the plan to the folder of the sweep."""
         text = json.dumps(asdict(self), indent=2) + "\n"
         write_atomically(self.folder / PLAN_FILE, text.encode())
+        (self.folder / PLAN_FILE).chmod(0o600)  # addresses may hold passwords
+
+    def without_secrets(self) -> "SweepPlan":
+        """The same sweep, for what others may read: MLflow, and what Ray pickles to its storage."""
+        return replace(self, tracking_uri=masked(self.tracking_uri), storage=masked(self.storage))
 
     def with_more_trials(self, more: int) -> "SweepPlan":
         """The same sweep, longer."""
@@ -146,6 +152,10 @@ def load_plan(name: str) -> SweepPlan:
         values["candidates"] = [Candidate(**each) for each in values["candidates"]]
         for name in ("models", "estimators", "candidates", "seeds"):
             values[name] = tuple(values[name])
-        return SweepPlan(**values)
+        plan = SweepPlan(**values)
+        check_name(plan.sweep_id)  # part of a path, too
+        if plan.folder != path.parent:
+            raise ValueError(f"it is called {plan.name!r}")
+        return plan
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged ({error}); restore it or start a new sweep") from error

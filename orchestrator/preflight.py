@@ -8,6 +8,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from orchestrator.machine import versions
+from orchestrator.masking import masked
 from orchestrator.plan import SweepPlan
 from orchestrator.storage import filesystem_of
 from tardis_core.errors import UserError
@@ -40,7 +41,8 @@ def _check_storage(plan: SweepPlan) -> None:
         filesystem.create_dir(path, recursive=True)
     except (OSError, ValueError) as error:
         raise UserError(
-            f"--storage must be a folder or URI to write to, not {plan.ray_storage} ({error})"
+            "--storage must be a folder or URI to write to, not "
+            f"{masked(plan.ray_storage)} ({masked(str(error))})"
         ) from error
     if "://" not in plan.ray_storage and shutil.disk_usage(path).free < FREE_DISK:
         raise UserError(f"less than {FREE_DISK / 1e9:g} GB is free in {path}; make room there")
@@ -64,8 +66,8 @@ def _check_nodes(plan: SweepPlan) -> None:
 def _judge(address: str, sees: bool, theirs: dict[str, str], storage: str) -> None:
     if not sees:
         raise UserError(
-            f"the storage {storage} is not shared: node {address} does not see what the driver "
-            "writes there; give --storage a path on a shared file system or an s3:// address"
+            f"the storage {masked(storage)} is not shared: node {address} does not see what the "
+            "driver writes there; give --storage a path on a shared file system or an s3:// address"
         )
     differing = [
         f"{k} {theirs.get(k)} (here {v})" for k, v in versions().items() if theirs.get(k) != v

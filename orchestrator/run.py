@@ -7,10 +7,11 @@ from typing import Any
 
 import ray
 from ray import tune
+from ray.exceptions import AuthenticationError
 from ray.tune.experiment import Trial
 
 import search_spaces
-from orchestrator import results
+from orchestrator import ray_token, results, trust
 from orchestrator.asha import Asha
 from orchestrator.noise import quiet
 from orchestrator.plan import SweepPlan
@@ -44,6 +45,12 @@ def start_ray(address: str | None, log_file: Path) -> dict[str, float]:
     quiet(log_file)
     if ray.is_initialized():
         return ray.cluster_resources()
+    # By itself Ray would join whatever `ray start` has left running on this machine.
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    if address == "local":
+        ray_token.keep_to_ourselves()
+    elif address != "auto":
+        ray_token.knock(address)
     try:
         ray.init(
             # Without an address Ray would join whatever cluster happens to run on this machine.
@@ -53,8 +60,8 @@ def start_ray(address: str | None, log_file: Path) -> dict[str, float]:
             configure_logging=False,
             logging_level=logging.WARNING,
         )
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        where = address or "this machine"
+    except (ConnectionError, RuntimeError, ValueError, AuthenticationError) as error:
+        where = "this machine" if address == "local" else address
         raise UserError(f"Ray could not be reached or started on {where}: {error}") from error
     return ray.cluster_resources()
 
@@ -87,6 +94,8 @@ def run(plan: SweepPlan, data: Any, at_once: int, callbacks: list[tune.Callback]
     trainable = _trainable(plan, data)
     path = f"{plan.ray_storage.rstrip('/')}/{plan.experiment}"
     if tune.Tuner.can_restore(path):
+        if "://" not in path:
+            trust.check_folder(Path(path))
         tuner = tune.Tuner.restore(path, trainable, resume_unfinished=True)
     else:
         tuner = _new_tuner(plan, trainable, at_once, callbacks)
@@ -114,7 +123,7 @@ def _new_tuner(
     plan: SweepPlan, trainable: Any, at_once: int, callbacks: list[tune.Callback]
 ) -> tune.Tuner:
     scheduler = None if plan.candidates else Asha(plan.mode, plan.reports)
-    recorder = Recorder(plan, plan.folder.absolute(), scheduler)
+    recorder = Recorder(plan.without_secrets(), plan.folder.absolute(), scheduler)
     return tune.Tuner(
         trainable,
         param_space=_listed(plan) if plan.candidates else None,

@@ -6,9 +6,10 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from orchestrator import machine, preflight, report
+from orchestrator import machine, preflight, report, trust
 from orchestrator.events import EventLog, SweepEnded, SweepStarted, open_log
-from orchestrator.mlflow_store import masked, prepare_store
+from orchestrator.masking import masked
+from orchestrator.mlflow_store import prepare_store
 from orchestrator.plan import SweepPlan
 from orchestrator.run import ended, run, slots, start_ray
 from orchestrator.tracking import Tracker
@@ -34,6 +35,8 @@ def carry_out(plan: SweepPlan, address: str | None = None) -> Outcome:
     Args:
         address: of an existing Ray cluster; without it one is started on this machine.
     """
+    if plan.folder.exists():
+        trust.check_folder(plan.folder)
     data = load_data(base_config(plan), plan.data_dir, plan.data)
     prepare_store(plan.tracking_uri, experiment(plan))
     with _opened(plan) as log:
@@ -51,7 +54,7 @@ def _run(plan: SweepPlan, data: Any, at_once: int, log: EventLog) -> Outcome:
     tracker = Tracker(log, plan.tracking_uri, experiment(plan), plan.sweep_id)
     tracker.start()
     try:
-        run(plan, data, at_once, [View(plan)])
+        run(plan, data, at_once, [View(plan.without_secrets())])
         finished = ended(plan) >= plan.trials or bool(plan.time_budget)
         log.append(*report.write(plan, data, finished))
     except BaseException:
@@ -100,8 +103,9 @@ def _headline(plan: SweepPlan, about: Provenance, at_once: int) -> str:
 
 
 def _params(plan: SweepPlan) -> dict[str, Any]:
-    hidden = {"tracking_uri", "candidates"}  # may hold a password; are the parameters of trials
-    return {key: value for key, value in asdict(plan).items() if key not in hidden}
+    hidden = {"tracking_uri", "candidates"}  # it is where one looks; they are those of the trials
+    values = asdict(plan.without_secrets())
+    return {key: value for key, value in values.items() if key not in hidden}
 
 
 def _tags(plan: SweepPlan, about: Provenance) -> dict[str, str]:

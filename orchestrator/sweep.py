@@ -12,7 +12,8 @@ from orchestrator import (
     replicates,
     report,
 )
-from orchestrator.mlflow_store import masked, open_store
+from orchestrator.masking import masked
+from orchestrator.mlflow_store import open_store
 from orchestrator.options import parser, plan_from
 from orchestrator.plan import SweepPlan
 from orchestrator.session import Outcome, carry_out, experiment

@@ -16,6 +16,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric
 from mlflow.exceptions import MlflowException
 
+from orchestrator.masking import masked
 from orchestrator.mlflow_store import (
     SWEEP,
     TRIAL,
@@ -139,7 +140,7 @@ def _of_sweep(plan: SweepPlan) -> Trained:
     if not weights.is_file():
         raise UserError(
             f"the weights of trial {number} of the sweep {plan.name!r} are neither in "
-            f"{plan.ray_storage} nor in {folder}"
+            f"{masked(plan.ray_storage)} nor in {folder}"
         )
     return _load(weights, folder, _recorded(plan, number))
 

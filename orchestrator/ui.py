@@ -72,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("(up in about 15 s; stop with Ctrl-C)", flush=True)
     # Its job queue takes half a minute to start and is not needed to look at runs.
     os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
+    os.environ.setdefault("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
     command_line = server_command(uri, options.port)
     os.execv(command_line[0], command_line)
 

@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -82,8 +82,15 @@ def free_port() -> int:
 class Server:
     """A real `mlflow server` that can be killed, held up and started again."""
 
-    def __init__(self, store: str, folder: Path) -> None:
+    def __init__(
+        self,
+        store: str,
+        folder: Path,
+        options: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.store, self.folder, self.port = store, folder, free_port()
+        self._options, self._environment = options, environment or {}
         self.uri = f"http://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -92,11 +99,15 @@ class Server:
         command = [sys.executable, "-m", "mlflow", "server", "--workers", "1"]
         command += ["--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--backend-store-uri", self.store]
-        command += ["--artifacts-destination", str(self.folder / "artifacts")]
+        command += ["--artifacts-destination", str(self.folder / "artifacts"), *self._options]
         with open(self.folder / "server.log", "ab") as log:
             self._process = subprocess.Popen(
                 command,
-                env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+                env={
+                    **os.environ,
+                    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+                    **self._environment,
+                },
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # its workers get the signals, too
