@@ -17,7 +17,7 @@ from orchestrator.noise import quiet
 from orchestrator.options import parser, plan_from
 from orchestrator.plan import SweepPlan, load_plan
 from orchestrator.session import _params
-from orchestrator.sweep import main
+from orchestrator.sweep_command import main
 from orchestrator.trust import check_folder
 from tardis_core.errors import UserError
 from tardis_core.training import checkpoint

@@ -5,7 +5,7 @@ import pytest
 from orchestrator.options import parser, plan_from
 from orchestrator.plan import load_plan
 from orchestrator.run import slots
-from orchestrator.sweep import main
+from orchestrator.sweep_command import main
 from tardis_core.errors import UserError
 
 

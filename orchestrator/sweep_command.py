@@ -1,0 +1,84 @@
+"""The sweep as a command: what it does, and what it says at the end."""
+
+from collections.abc import Sequence
+
+from orchestrator import (
+    champion,
+    comparison_report,
+    dry_run,
+    evidence,
+    leaderboard,
+    replicates,
+    report,
+)
+from orchestrator.masking import masked
+from orchestrator.mlflow_store import open_store
+from orchestrator.options import parser, plan_from
+from orchestrator.plan import SweepPlan
+from orchestrator.session import Outcome, carry_out, experiment
+from tardis_core.cli import EXIT_INTERRUPTED, command
+
+
+@command
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Plan, run, train the best few again with more seeds, and say what came of it."""
+    options = parser().parse_args(arguments)
+    plan = plan_from(options)
+    if options.dry_run:
+        print(dry_run.describe(plan, options.address))
+        return 0
+    outcome = carry_out(plan, options.address)
+    print(f"\n{leaderboard.text(plan)}")
+    last = plan
+    if outcome.finished and plan.replicates:
+        again = replicates.plan_of(plan)
+        if again is not None:
+            print(f"\nThe best {len(again.candidates)} again, with {plan.replicates} other seeds:")
+            last, outcome = again, carry_out(again, options.address)
+    if last.candidates:
+        compared = evidence.of_plan(last)
+        print(f"\n{comparison_report.text(compared) if compared else 'No trial ran to its end.'}")
+    print(f"\n{_closing(plan, last, outcome)}")
+    return 0 if outcome.finished else EXIT_INTERRUPTED
+
+
+def _closing(plan: SweepPlan, last: SweepPlan, outcome: Outcome) -> str:
+    """The best configuration, the champion, and the commands for whatever comes next."""
+    lines = []
+    number = report.best_trial(last)
+    if number is not None:
+        lines.append(f"best:     {report.command_of(last, number)}")
+    if outcome.waiting:
+        where = masked(plan.tracking_uri)
+        lines.append(
+            f"waiting:  {outcome.waiting} events could not be sent to {where}; they are kept, and "
+            f"go with: python -m orchestrator.doctor {last.name} --fix"
+        )
+    elif outcome.finished:
+        lines.append(f"champion: {_champion(last)}")
+    lines.append(f"written:  {plan.folder}/report, study.log, best/")
+    lines.append(f"browse:   python -m orchestrator.ui {plan.name}")
+    if number is not None:
+        lines.append(f"evaluate: python -m orchestrator.evaluate {last.name}")
+        lines.append(f"inspect:  python -m orchestrator.inspect {last.name}")
+    if outcome.finished and not plan.candidates:
+        lines.append(
+            f"extend:   python -m orchestrator.sweep --extend {plan.name} --trials +{plan.trials}"
+        )
+    if not outcome.finished:
+        lines.append(f"resume:   python -m orchestrator.sweep --resume {plan.name}")
+    return "\n".join(lines)
+
+
+def _champion(plan: SweepPlan) -> str:
+    """Who the champion of the task is now."""
+    name = champion.registered_name(plan.task)
+    held = champion.holder(open_store(plan.tracking_uri, experiment(plan))[0], name)
+    if held is None:
+        return f"{name} has none"
+    ours = held.tags.get("sweep") == plan.name
+    return (
+        f"{name} version {held.version}, {'of this sweep' if ours else 'as before'}: "
+        f"{held.tags['metric']} {float(held.tags[champion.VALUE]):.4g} on "
+        f"{held.tags[champion.MEASURED_ON].partition(',')[0]}, scale {held.tags['scale']}"
+    )
