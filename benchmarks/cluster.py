@@ -162,15 +162,23 @@ class Cluster:
         worker.start([ENTRYPOINT, "worker"], environment, again=True)
         wait_until(lambda: worker.named("raylet"), "a worker")
 
-    def sweep(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a sweep, as `docker compose run sweep` does."""
-        environment = self.ray_environment(
+    def driver_environment(self) -> dict[str, str]:
+        """What the service `sweep` has."""
+        return self.ray_environment(
             TARDIS_STORAGE="s3://ray",
             MLFLOW_TRACKING_URI=f"http://{self.mlflow.address}:5000",
             MLFLOW_TRACKING_USERNAME="admin",
             MLFLOW_TRACKING_PASSWORD_FILE=self.secret("mlflow_password"),
         )
-        return self.driver.start([ENTRYPOINT, "sweep", *arguments], environment)
+
+    def sweep(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a sweep, as `docker compose run sweep` does."""
+        return self.driver.start([ENTRYPOINT, "sweep", *arguments], self.driver_environment())
+
+    def driver_runs(self, module: str, *arguments: str) -> int:
+        """Run another command where the sweeps are; returns its exit code."""
+        command = [ENTRYPOINT, "python", "-m", module, *arguments]
+        return self.driver.start(command, self.driver_environment()).wait(PATIENCE)
 
     def client(self) -> MlflowClient:
         """A client of the tracking server that is logged in."""

@@ -21,11 +21,11 @@ import boto3
 
 from benchmarks.cluster import Cluster, short_trials, wait_until
 from benchmarks.sweep_checks import events
-from orchestrator.events import Metrics, TrialEnded
+from orchestrator.events import CURSOR, LOG, Metrics, TrialEnded
 from orchestrator.mlflow_store import SWEEP, TRIAL
 from orchestrator.plan import load_plan
 
-TRIALS, UPDATES = 12, 400
+TRIALS, UPDATES = 12, 800
 AWAY = 60  # seconds
 
 
@@ -76,9 +76,16 @@ class Sweep:
             self.resume()
             code = self.process.wait(900)
         seconds = time.monotonic() - self.began
-        self.cluster.driver.kill()  # its raylet, which goes with the container
+        told = [f"exit code {code}"] if code else []
+        if self._waiting():
+            self.cluster.driver_runs("orchestrator.doctor", self.name, "--fix")
+            told.append("what waited was sent by orchestrator.doctor --fix")
         made = self._compare(seconds)
-        return made._replace(notes=f"{made.notes} exit code {code}".strip()) if code else made
+        return made._replace(notes="; ".join([*told, made.notes] if made.notes else told))
+
+    def _waiting(self) -> bool:
+        sent, log = self.folder / CURSOR, self.folder / LOG
+        return not sent.exists() or int(sent.read_text()) < log.stat().st_size
 
     def _compare(self, seconds: float) -> Row:
         client = self.cluster.client()

@@ -34,7 +34,8 @@ class Network:
 
     def close(self) -> None:
         """Everything is gone: processes, namespaces, bridge."""
-        for node in self.nodes:
+        while self.nodes:
+            node = self.nodes.pop()
             node.kill()
             subprocess.run(["ip", "netns", "del", node.name], check=False, capture_output=True)
         subprocess.run(["ip", "link", "del", self.bridge], check=False, capture_output=True)

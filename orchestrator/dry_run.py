@@ -10,7 +10,7 @@ import torch
 import search_spaces
 from orchestrator.masking import masked
 from orchestrator.plan import SweepPlan
-from orchestrator.run import slots, space_of, start_ray
+from orchestrator.run import Resources, slots, space_of, start_ray
 from orchestrator.session import base_config
 from orchestrator.trial import trial_config
 from tardis_core.build import load_data
@@ -24,9 +24,11 @@ def describe(plan: SweepPlan, address: str | None) -> str:
     """What would be searched, on what, with what, for how long, and where it would go."""
     data = load_data(base_config(plan), plan.data_dir, plan.data)
     about = TASKS.get(plan.task).provenance(base_config(plan).task_settings, data)
-    resources = _resources(address)
-    at_once = slots(plan, resources)
-    found = ", ".join(f"{resources.get(kind, 0):g} {kind}s" for kind in ("CPU", "GPU"))
+    cluster = _nodes(address)
+    at_once = slots(plan, cluster)
+    found = ", ".join(
+        f"{sum(node.get(kind, 0) for node in cluster):g} {kind}s" for kind in ("CPU", "GPU")
+    )
     lines = [
         f"sweep {plan.name}: {plan.trials} trials of {plan.task}, scale {plan.scale}",
         "",
@@ -44,11 +46,11 @@ def describe(plan: SweepPlan, address: str | None) -> str:
     return "\n".join(lines)
 
 
-def _resources(address: str | None) -> dict[str, float]:
-    """Of the cluster; Ray is not started just to count the cores of this machine."""
+def _nodes(address: str | None) -> list[Resources]:
+    """What the cluster has; Ray is not started just to count the cores of this machine."""
     if address is not None:
         return start_ray(address, Path(os.devnull))
-    return {"CPU": float(os.cpu_count() or 1), "GPU": float(torch.cuda.device_count())}
+    return [{"CPU": float(os.cpu_count() or 1), "GPU": float(torch.cuda.device_count())}]
 
 
 def _space(plan: SweepPlan) -> list[str]:

@@ -73,6 +73,11 @@ def add_shared(made: Parser) -> None:
     made.add_argument("--seed", type=int, default=0, help="of the search and the first of trials")
     made.add_argument("--cpus-per-trial", type=float, default=1.0)
     made.add_argument("--gpus-per-trial", type=float, default=0.0, help="0.25 packs four on a GPU")
+    made.add_argument(
+        "--retry-smaller-batch",
+        action="store_true",
+        help="where memory runs out, go on with the batch in parts whose gradients add up",
+    )
     made.add_argument("--concurrency", type=int, default=0, help="at most so many trials at once")
     made.add_argument(
         "--autoscale",
@@ -150,6 +155,7 @@ def shared_plan(options: argparse.Namespace, kind: str = "") -> SweepPlan:
         reports=-(-config.training.updates // config.training.evaluate_every),
         cpus_per_trial=options.cpus_per_trial,
         gpus_per_trial=options.gpus_per_trial,
+        retry_smaller_batch=options.retry_smaller_batch,
         concurrency=_concurrency(options),
         autoscale=options.autoscale,
         storage=options.storage,

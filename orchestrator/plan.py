@@ -57,6 +57,7 @@ class SweepPlan:
     reports: int = 1  # validations of a full trial
     cpus_per_trial: float = 1.0
     gpus_per_trial: float = 0.0
+    retry_smaller_batch: bool = False  # where memory runs out: the same batch in more parts
     concurrency: int = 0  # 0: as many as the cluster has room for
     autoscale: bool = False  # the cluster makes room for `concurrency` trials when they wait
     time_budget: float = 0.0  # seconds; 0 has no limit

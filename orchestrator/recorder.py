@@ -80,7 +80,8 @@ class Recorder(tune.Callback):
 
     def _ended(self, trial: Trial, state: TrialState) -> None:
         result = trial.last_result or {}
-        tags = {name: result[name] for name in ("device", "backend", NOTE) if result.get(name)}
+        kept = ("device", "backend", "peak_memory_gb", NOTE)
+        tags = {name: result[name] for name in kept if result.get(name)}
         if state is TrialState.PRUNED:
             tags["pruned"] = "true"
         if state is TrialState.FAIL:

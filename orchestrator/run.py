@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,20 @@ RAY_SETTINGS = {
 }
 
 
-def start_ray(address: str | None, log_file: Path) -> dict[str, float]:
-    """Connect to a cluster or start one here; returns its resources. Ray's noise goes to a file."""
+Resources = dict[str, float]
+
+
+def start_ray(address: str | None, log_file: Path) -> list[Resources]:
+    """Connect to a cluster or start one here; returns the resources of its nodes.
+
+    Ray's noise goes to a file.
+    """
     for name, value in RAY_SETTINGS.items():
         os.environ.setdefault(name, value)
     quiet(log_file)
     if ray.is_initialized():
-        return ray.cluster_resources()
-    # By itself Ray would join whatever `ray start` has left running on this machine.
+        return nodes()
+    # Without an address Ray would join whatever cluster happens to run on this machine.
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     if address == "local":
         ray_token.keep_to_ourselves()
@@ -53,8 +60,7 @@ def start_ray(address: str | None, log_file: Path) -> dict[str, float]:
         ray_token.knock(address)
     try:
         ray.init(
-            # Without an address Ray would join whatever cluster happens to run on this machine.
-            address=address or os.environ.get("RAY_ADDRESS") or "local",
+            address=address,
             include_dashboard=False,
             log_to_driver=False,
             configure_logging=False,
@@ -63,18 +69,36 @@ def start_ray(address: str | None, log_file: Path) -> dict[str, float]:
     except (ConnectionError, RuntimeError, ValueError, AuthenticationError) as error:
         where = "this machine" if address == "local" else address
         raise UserError(f"Ray could not be reached or started on {where}: {error}") from error
-    return ray.cluster_resources()
+    return nodes()
 
 
-def slots(plan: SweepPlan, resources: dict[str, float]) -> int:
-    """How many trials the cluster has room for at once."""
-    room = [int(resources.get("CPU", 0) / plan.cpus_per_trial)] if plan.cpus_per_trial else []
-    if plan.gpus_per_trial:
-        room.append(int(resources.get("GPU", 0) / plan.gpus_per_trial))
-    fits = min(room) if room else 1
+def nodes() -> list[Resources]:
+    """What each node of the cluster has."""
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+
+
+def slots(plan: SweepPlan, cluster: Sequence[Resources]) -> int:
+    """How many trials the nodes have room for at once."""
     if plan.autoscale:
         return plan.concurrency  # the trials that wait are what makes the cluster grow
+    fits = sum(_room(plan, node) for node in cluster)
     return min(fits, plan.concurrency) if plan.concurrency else fits
+
+
+def _room(plan: SweepPlan, node: Resources) -> int:
+    """A trial has the whole of its share on one node, and a part of a GPU on one GPU."""
+    room = []
+    if plan.cpus_per_trial:
+        room.append(_times(node.get("CPU", 0), plan.cpus_per_trial))
+    if plan.gpus_per_trial >= 1:
+        room.append(_times(node.get("GPU", 0), plan.gpus_per_trial))
+    elif plan.gpus_per_trial:
+        room.append(int(node.get("GPU", 0)) * _times(1, plan.gpus_per_trial))
+    return min(room, default=1)
+
+
+def _times(whole: float, part: float) -> int:
+    return int(whole / part + 1e-9)  # three times 0.1 is a little more than 0.3
 
 
 def space_of(plan: SweepPlan) -> search_spaces.BoundSpace:
@@ -114,9 +138,15 @@ def _trainable(plan: SweepPlan, data: Any) -> Any:
         seeds=plan.seeds_per_trial,
         judge=plan.judge,
         test=plan.test,
+        retry_smaller_batch=plan.retry_smaller_batch,
         data=data,
     )
-    return tune.with_resources(bound, {"cpu": plan.cpus_per_trial, "gpu": plan.gpus_per_trial})
+    return tune.with_resources(bound, resources_of(plan))
+
+
+def resources_of(plan: SweepPlan) -> Resources:
+    """What a trial asks Ray for."""
+    return {"cpu": plan.cpus_per_trial, "gpu": plan.gpus_per_trial}
 
 
 def _new_tuner(

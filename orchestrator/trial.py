@@ -1,7 +1,10 @@
 """One trial: a training run in a Ray worker that reports and saves at every validation."""
 
 import copy
+import resource
 import tempfile
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +48,7 @@ def train_trial(
     seeds: int,
     judge: str,
     test: bool,
+    retry_smaller_batch: bool,
     data: Any,
 ) -> None:
     """The trainable: made by `tune.with_parameters` from all but `config`.
@@ -54,22 +58,68 @@ def train_trial(
         judge: how.
         test: measure the best weights on the test split at the end. A search must not: what it
             can see it selects by.
+        retry_smaller_batch: where memory runs out, compute the batch in twice as many parts.
     """
     torch.set_num_threads(threads)
+
+    def begin(made: Config) -> Training:
+        if seeds == 1:
+            return Trainer(made, data, "auto")
+        every = range(made.seed, made.seed + seeds)
+        return SeveralSeeds(made, data, "auto", every, judge)
+
     try:
         made = trial_config(task, scale, seed, config["settings"])
-        if seeds == 1:
-            _run(Trainer(made, data, "auto"), test)
-        else:
-            every = range(made.seed, made.seed + seeds)
-            _run(SeveralSeeds(made, data, "auto", every, judge), test)
-    except (Diverged, UserError, torch.OutOfMemoryError) as error:
+        _fit(begin, made, test, retry_smaller_batch)
+    except (Diverged, UserError, OutOfMemory) as error:
         # Trying again would end the same way: the trial fails alone, with its reason.
         tune.report({OBJECTIVE: float("nan"), FAILED: f"{type(error).__name__}: {error}"})
 
 
-def _run(trainer: Training, test: bool) -> None:
+class OutOfMemory(RuntimeError):
+    """The trial needs more memory than there is."""
+
+
+def _fit(begin: Callable[[Config], Training], config: Config, test: bool, retry: bool) -> None:
+    """Train; where memory runs out, and that is asked for, go on with the batch in more parts."""
+    told = ""
+    while True:
+        try:
+            return _run(begin(config), test, told)
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if not _is_out_of_memory(error):
+                raise
+            training = config.training
+            told = (
+                f"memory ran out at a peak of {peak_gigabytes():.2f} GB with a batch of "
+                f"{training.batch} in {training.accumulate} part(s)"
+            )
+            parts = 2 * training.accumulate
+            if not retry or parts > training.batch:
+                hint = "lower training.batch" if retry else "see --retry-smaller-batch"
+                raise OutOfMemory(f"{told}; {hint}") from error
+        config = replace(config, training=replace(training, accumulate=parts))
+        told += f"; went on with {parts}"
+        torch.cuda.empty_cache()
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    # On the CPU torch has no kind of error for it.
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        "not enough memory" in str(error) or "can't allocate memory" in str(error)
+    )
+
+
+def peak_gigabytes() -> float:
+    """The most memory that this process has had: of the GPU, or of the machine."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 1e9
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
+def _run(trainer: Training, test: bool, told: str) -> None:
     best, note = _restore(trainer)
+    note = "; ".join(each for each in (told, note) if each)
     if trainer.finished:
         # Killed between its last report and its end: the result is known, and told once more.
         tune.report(_result(trainer, trainer.history, note))
@@ -142,7 +192,11 @@ def _report(
 
 def _result(trainer: Training, rows: list[dict[str, float]], note: str) -> dict[str, Any]:
     best = float("nan") if trainer.best is None else trainer.best
-    made_with = {"device": _name(trainer.device), "backend": trainer.backend}
+    made_with = {
+        "device": _name(trainer.device),
+        "backend": trainer.backend,
+        "peak_memory_gb": f"{peak_gigabytes():.2f}",
+    }
     return {OBJECTIVE: best, FINISHED: trainer.finished, "rows": rows, NOTE: note, **made_with}
 
 

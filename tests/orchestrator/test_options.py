@@ -48,9 +48,26 @@ def test_sweeps_in_one_storage_do_not_meet(monkeypatch):
 
 
 def test_a_cluster_that_grows_is_asked_for_more_than_it_has():
-    has = {"CPU": 2.0}
+    has = [{"CPU": 2.0}]
     assert slots(plan("copy", "--concurrency", "8"), has) == 2
     assert slots(plan("copy", "--concurrency", "8", "--autoscale"), has) == 8
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cluster", "expected"),
+    [
+        ("1", [{"CPU": 8, "GPU": 2}, {"CPU": 8, "GPU": 2}], 4),
+        ("0.5", [{"CPU": 8, "GPU": 2}, {"CPU": 8, "GPU": 1}], 6),
+        ("0.75", [{"CPU": 8, "GPU": 4}], 4),  # not five: a trial is on one GPU
+        ("0.1", [{"CPU": 16, "GPU": 1}], 10),
+        ("2", [{"CPU": 8, "GPU": 3}, {"CPU": 8, "GPU": 1}], 1),  # nor on two machines
+        ("1", [{"CPU": 8, "GPU": 2}, {"CPU": 8}], 2),
+        ("1", [{"CPU": 1, "GPU": 4}], 1),
+        ("1", [{"CPU": 8}], 0),
+    ],
+)
+def test_trials_are_packed_on_gpus_of_one_node(gpus, cluster, expected):
+    assert slots(plan("copy", "--gpus-per-trial", gpus), cluster) == expected
 
 
 def test_extending_adds_trials_to_the_same_sweep(here):

@@ -3,6 +3,7 @@
 import pytest
 import ray
 
+from orchestrator import ray_token
 from orchestrator.run import start_ray
 
 
@@ -13,18 +14,21 @@ def asked(monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", lambda **arguments: told.update(arguments))
-    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
+    monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 2.0}}])
+    monkeypatch.setattr(ray_token, "knock", lambda address: told.update(knocked=address))
+    monkeypatch.setattr(ray_token, "keep_to_ourselves", lambda: told.update(kept=True))
     return told
 
 
 def test_one_of_its_own_even_if_a_cluster_runs_on_this_machine(asked, tmp_path):
-    assert start_ray(None, tmp_path / "ray.log") == {"CPU": 2.0}
+    assert start_ray(None, tmp_path / "ray.log") == [{"CPU": 2.0}]
     assert asked["address"] == "local"
+    assert asked["kept"]
 
 
 def test_the_cluster_that_is_named(asked, tmp_path, monkeypatch):
     start_ray("head:6379", tmp_path / "ray.log")
-    assert asked["address"] == "head:6379"
+    assert asked["address"] == asked["knocked"] == "head:6379"
     monkeypatch.setenv("RAY_ADDRESS", "other:6379")
     start_ray(None, tmp_path / "ray.log")
     assert asked["address"] == "other:6379"
