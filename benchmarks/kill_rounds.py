@@ -6,10 +6,8 @@ Prints a row a round; exits with 1 if any round left something that is not as it
 """
 
 import argparse
-import os
 import random
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -52,7 +50,7 @@ def play(folder: Path, trials: int, rng: random.Random) -> Round:
     moment = rng.randrange(1, 6 * trials)
     wait_for(lambda: len(events(sweep)) >= moment, process)
     time.sleep(rng.uniform(0, 0.5))
-    os.kill(process.pid, signal.SIGKILL)
+    process.kill()
     process.wait()
     killed, killed_at, before = time.time(), len(events(sweep)), reported(sweep)
 
