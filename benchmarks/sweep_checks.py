@@ -37,11 +37,13 @@ def tiny_sweep(name: str, trials: int, **changed: int) -> list[str]:
     return words + [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+def start(
+    folder: Path, *arguments: str, command: str = "orchestrator.sweep"
+) -> subprocess.Popen[bytes]:
     """A sweep in a process group of its own; what it says is appended to `output.txt`."""
     with open(folder / "output.txt", "ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "orchestrator.sweep", *arguments],
+            [sys.executable, "-m", command, *arguments],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             stdout=output,

@@ -18,6 +18,7 @@ from orchestrator.noise import quiet
 from orchestrator.plan import SweepPlan
 from orchestrator.recorder import Recorder, number_of
 from orchestrator.search import Search, open_study
+from orchestrator.storage import restore_places
 from orchestrator.trial import train_trial
 from tardis_core.errors import UserError
 
@@ -120,7 +121,10 @@ def run(plan: SweepPlan, data: Any, at_once: int, callbacks: list[tune.Callback]
     if tune.Tuner.can_restore(path):
         if "://" not in path:
             trust.check_folder(Path(path))
-        tuner = tune.Tuner.restore(path, trainable, resume_unfinished=True)
+        restore_places(plan)
+        # Ray does not save functions of a parameter space: it wants them again.
+        listed = _listed(plan) if plan.candidates else None
+        tuner = tune.Tuner.restore(path, trainable, resume_unfinished=True, param_space=listed)
     else:
         tuner = _new_tuner(plan, trainable, at_once, callbacks)
     tuner.fit()

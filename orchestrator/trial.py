@@ -1,6 +1,7 @@
 """One trial: a training run in a Ray worker that reports and saves at every validation."""
 
 import copy
+import math
 import resource
 import tempfile
 from collections.abc import Callable
@@ -120,18 +121,34 @@ def peak_gigabytes() -> float:
 def _run(trainer: Training, test: bool, told: str) -> None:
     best, note = _restore(trainer)
     note = "; ".join(each for each in (told, note) if each)
-    if trainer.finished:
-        # Killed between its last report and its end: the result is known, and told once more.
-        tune.report(_result(trainer, trainer.history, note))
-        return
+    _repeat(trainer, best, note)
     rows = trainer.history[:]  # a first report after a restart repeats what may not have arrived
     for row in trainer.run():
         if trainer.best_update == trainer.update:
             best = copy.deepcopy({**trainer.model_state(), "metric": trainer.best})
         if test and trainer.finished and best is not None:
             row |= _test(trainer, best)
-        _report(trainer, [*rows, row], best, note)
+        _report(trainer, [*rows, row], best, note, len(trainer.history))
         rows = []
+
+
+def _repeat(trainer: Training, best: dict[str, Any] | None, note: str) -> None:
+    """Report again what was measured after the report that Ray went back to.
+
+    So the number of reports is again that of validations, by which trials are compared.
+    """
+    known, measured = _reports_known(), len(trainer.history)
+    for length in range(known + 1, measured + 1):
+        _report(trainer, trainer.history[:length], best, note, length)
+    if trainer.finished and known >= measured:
+        # Killed between its last report and its end: the result is known, and told once more.
+        tune.report(_result(trainer, trainer.history, note, measured))
+
+
+def _reports_known() -> int:
+    """How many reports of this trial Ray knows: each came with a checkpoint, numbered from 0."""
+    held = tune.get_checkpoint()
+    return 0 if held is None else int(Path(held.path).name.removeprefix(CHECKPOINT_FOLDER)) + 1
 
 
 def _test(trainer: Training, best: dict[str, Any]) -> dict[str, float]:
@@ -145,11 +162,13 @@ def _test(trainer: Training, best: dict[str, Any]) -> dict[str, float]:
 def _restore(trainer: Training) -> tuple[dict[str, Any] | None, str]:
     """Go on from the newest whole checkpoint of this trial, if there is one.
 
+    It may be newer than the one that Ray went back to, which may be gone.
+
     Returns:
         The best weights so far, and what there is to say about a checkpoint that is damaged.
     """
     held, damaged = tune.get_checkpoint(), []
-    for each in [] if held is None else [held, *_before(held)]:
+    for each in [] if held is None else _beside(held):
         name = Path(each.path).name
         try:
             state, best = _read(each)
@@ -163,14 +182,13 @@ def _restore(trainer: Training) -> tuple[dict[str, Any] | None, str]:
     return None, note if damaged else ""
 
 
-def _before(held: tune.Checkpoint) -> list[tune.Checkpoint]:
-    """The older checkpoints beside this one, the newest first."""
-    parent, _, name = str(held.path).rpartition("/")
+def _beside(held: tune.Checkpoint) -> list[tune.Checkpoint]:
+    """This checkpoint and those beside it, the newest first; those that were deleted are empty."""
+    parent = str(held.path).rpartition("/")[0]
     filesystem = held.filesystem or fs.LocalFileSystem()
-    found = filesystem.get_file_info(fs.FileSelector(parent, allow_not_found=True))
-    older = [each for each in found if CHECKPOINT_FOLDER <= each.base_name < name]
-    older.sort(key=lambda each: each.base_name, reverse=True)
-    return [tune.Checkpoint(each.path, filesystem) for each in older]
+    found = filesystem.get_file_info(fs.FileSelector(parent, recursive=True))
+    whole = {each.path.rpartition("/")[0] for each in found if each.base_name == CHECKPOINT}
+    return [tune.Checkpoint(path, filesystem) for path in sorted(whole, reverse=True)]
 
 
 def _read(held: tune.Checkpoint) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -180,24 +198,35 @@ def _read(held: tune.Checkpoint) -> tuple[dict[str, Any], dict[str, Any] | None]
 
 
 def _report(
-    trainer: Training, rows: list[dict[str, float]], best: dict[str, Any] | None, note: str
+    trainer: Training,
+    rows: list[dict[str, float]],
+    best: dict[str, Any] | None,
+    note: str,
+    validations: int,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         checkpoint.save(Path(folder) / CHECKPOINT, trainer.state())
         if best is not None:
             checkpoint.save(Path(folder) / BEST, best)
         held = tune.Checkpoint.from_directory(folder)
-        tune.report(_result(trainer, rows, note), checkpoint=held)
+        tune.report(_result(trainer, rows, note, validations), checkpoint=held)
 
 
-def _result(trainer: Training, rows: list[dict[str, float]], note: str) -> dict[str, Any]:
-    best = float("nan") if trainer.best is None else trainer.best
+def _result(
+    trainer: Training, rows: list[dict[str, float]], note: str, validations: int
+) -> dict[str, Any]:
+    """What Ray is told after so many validations, which may have been made before."""
+    metric = trainer.task.metric
+    values = [row[f"valid_{metric.name}"] for row in trainer.history[:validations]]
+    known = [value for value in values if not math.isnan(value)]
+    best = (min if metric.better == "lower" else max)(known, default=float("nan"))
+    finished = trainer.finished and validations == len(trainer.history)
     made_with = {
         "device": _name(trainer.device),
         "backend": trainer.backend,
         "peak_memory_gb": f"{peak_gigabytes():.2f}",
     }
-    return {OBJECTIVE: best, FINISHED: trainer.finished, "rows": rows, NOTE: note, **made_with}
+    return {OBJECTIVE: best, FINISHED: finished, "rows": rows, NOTE: note, **made_with}
 
 
 def _name(device: torch.device) -> str:

@@ -35,14 +35,15 @@ class Ray:
     def report(self, result: dict, checkpoint: Checkpoint | None = None) -> None:
         self.results.append(result)
         if checkpoint is not None:
+            place = self.folder / f"checkpoint_{self.saved:06}"
+            shutil.copytree(checkpoint.path, place, dirs_exist_ok=True)
             self.saved += 1
-            shutil.copytree(checkpoint.path, self.folder / f"checkpoint_{self.saved:06}")
 
     def checkpoints(self) -> list[Path]:
         return sorted(self.folder.glob("checkpoint_*"))
 
     def get_checkpoint(self) -> Checkpoint | None:
-        found = self.checkpoints()
+        found = self.checkpoints()[: self.saved]
         return Checkpoint(str(found[-1]), fs.LocalFileSystem()) if found else None
 
 
@@ -133,6 +134,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(ray, name):
     expected = ray.results[-1]["objective"]
     first, second, third = ray.checkpoints()
     shutil.rmtree(third)
+    ray.saved = 2
     cut(second / name)
     ray.results.clear()
     run()
@@ -150,11 +152,27 @@ def test_without_a_whole_checkpoint_it_begins_anew_and_says_so(ray):
     ray.results.clear()
     for each in ray.checkpoints()[:-1]:
         shutil.rmtree(each)
+    ray.saved = 1
     only = ray.checkpoints()[0]
     only.rename(only.with_name("checkpoint_000000"))
     run()
     assert "was damaged, and there was no other; began anew" in ray.results[-1][NOTE]
     assert ray.results[-1]["objective"] == expected
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_snapshot_that_lags_behind_repeats_reports_and_not_the_work(ray, monkeypatch, gone):
+    run()
+    before = [(result["objective"], result[FINISHED]) for result in ray.results]
+    ray.results.clear()
+    ray.saved = 1  # Ray went back to the first report, and its checkpoint may be gone
+    if gone:
+        shutil.rmtree(ray.checkpoints()[0])
+        ray.checkpoints()[0].with_name("checkpoint_000000").mkdir()
+    monkeypatch.setattr(Trainer, "step", lambda self: pytest.fail("nothing is left to train"))
+    run()
+    assert [(result["objective"], result[FINISHED]) for result in ray.results] == before[1:]
+    assert [len(result["rows"]) for result in ray.results] == [2, 3]
 
 
 def test_a_whole_checkpoint_has_no_note(ray):

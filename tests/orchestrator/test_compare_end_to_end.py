@@ -1,0 +1,65 @@
+"""A real comparison on a real Ray: killed without warning, resumed, recorded exactly once."""
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from benchmarks.sweep_checks import TINY, doctor, events, runs, start, violations, wait_for
+from orchestrator.plan import load_plan
+
+COMPARE = "orchestrator.compare"
+SETTINGS = {**TINY, "task.test_sequences": 16}
+
+
+def delete_all_but_the_newest_checkpoint(trials: Path) -> None:
+    """As trials do that save often: the last snapshot of Ray may name one that is gone."""
+    for trial in trials.glob("trial-*"):
+        for checkpoint in sorted(trial.glob("checkpoint_*"))[:-1]:
+            shutil.rmtree(checkpoint)
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """The folder of a comparison of two systems over two seeds, and what its end said."""
+    folder = tmp_path_factory.mktemp("compare")
+    words = [*("copy", "--smoke", "--name", "c", "--seeds", "2", "--seed", "4")]
+    words += ["--candidate", "lstm", "--candidate", "tardis:gumbel"]
+    words += [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
+    process = start(folder, *words, command=COMPARE)
+    wait_for(lambda: len(events(folder / "sweeps" / "c")) >= 6, process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(60)
+    delete_all_but_the_newest_checkpoint(folder / "sweeps" / "c" / "ray" / "trials")
+    assert start(folder, "--resume", "c", command=COMPARE).wait(300) == 0
+    return folder, (folder / "output.txt").read_text()
+
+
+def test_every_run_is_recorded_once_and_all_sides_agree(compared):
+    folder, output = compared
+    assert not violations(folder, 4), output
+    assert not doctor(folder, "c")
+
+
+def test_runs_are_called_by_system_and_seed_and_have_been_tested(compared):
+    _, parents, children = runs(compared[0])
+    names = sorted(run.info.run_name for run in children)
+    assert names == [f"{s}, seed {n}" for s in ("lstm", "tardis gumbel") for n in (4, 5)]
+    assert all("test_bce" in run.data.metrics for run in children)
+    assert parents[0].data.tags["kind"] == "comparison"
+
+
+def test_the_report_has_every_run_and_nothing_is_decided_by_two(compared, monkeypatch):
+    folder, output = compared
+    report = folder / "sweeps" / "c" / "report"
+    table = pd.read_csv(report / "by_seed.csv", index_col="seed")
+    assert table.index.tolist() == [4, 5]
+    assert table[["lstm", "tardis gumbel"]].notna().all(axis=None)
+    assert (report / "report.html").exists()
+    assert "undecided: 2 pairs cannot tell, 6 could" in output
+    assert "Traceback" not in output
+    monkeypatch.chdir(folder)
+    assert load_plan("c").trials == 4
