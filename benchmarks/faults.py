@@ -15,13 +15,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import boto3
 
 from benchmarks.cluster import Cluster, short_trials, wait_until
 from benchmarks.sweep_checks import events
-from orchestrator.events import CURSOR, LOG, Metrics, TrialEnded
+from orchestrator.events import CURSOR, LOG, Metrics, TrialEnded, TrialStarted
 from orchestrator.mlflow_store import SWEEP, TRIAL
 from orchestrator.plan import load_plan
 
@@ -54,6 +54,12 @@ class Sweep:
     def ended(self) -> int:
         """How many trials have ended."""
         return sum(isinstance(event, TrialEnded) for event in events(self.folder))
+
+    def running(self) -> list[int]:
+        """The trials that have begun and not ended."""
+        log = events(self.folder)
+        ended = {event.number for event in log if isinstance(event, TrialEnded)}
+        return [e.number for e in log if isinstance(e, TrialStarted) and e.number not in ended]
 
     def reports(self) -> int:
         """How many reports have arrived."""
@@ -193,22 +199,33 @@ def disk(cluster: Cluster, sweep: Sweep) -> None:
 
 
 def checkpoint(cluster: Cluster, sweep: Sweep) -> None:
-    """The newest checkpoint of a trial is cut in half, and its process killed."""
+    """The newest checkpoints of the running trials are cut in half, and their processes killed."""
     sweep.wait_for(20)
     os.environ.update({k: v for k, v in cluster.environment().items() if k.startswith("AWS_")})
     s3 = boto3.client("s3")
-    worker, victim, newest = cluster.workers[0], None, None
-    (victim,) = [pid for pid in worker.named("ray::") if _trains(pid)][:1]
-    os.kill(victim, signal.SIGSTOP)  # no newer one comes meanwhile
+    damaged: list[str] = []
+    while not damaged and sweep.process.poll() is None:
+        time.sleep(1)
+        training = [pid for each in cluster.workers for pid in each.named("ray::") if _trains(pid)]
+        for pid in training:
+            os.kill(pid, signal.SIGSTOP)  # no newer ones come meanwhile
+        time.sleep(2)  # the driver takes in what was reported
+        damaged = [_cut_newest(s3, sweep, number) for number in sweep.running()]
+        damaged = [each for each in damaged if each]
+        for pid in training:
+            os.kill(pid, signal.SIGKILL if damaged else signal.SIGCONT)
+
+
+def _cut_newest(s3: Any, sweep: Sweep, number: int) -> str:
+    """Damage the newest checkpoint of a trial, if it has another one; returns its key."""
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket="ray", Prefix=f"{sweep.name}-")
     keys = [each["Key"] for page in pages for each in page.get("Contents", ())]
-    trials = Counter(key.split("/")[2] for key in keys if key.endswith("/checkpoint.pt"))
-    for trial in (name for name, count in trials.items() if count > 1):  # any that still has two
-        own = [key for key in keys if f"/{trial}/" in key and key.endswith("/checkpoint.pt")]
-        newest = max(own)
-        body = s3.get_object(Bucket="ray", Key=newest)["Body"].read()
-        s3.put_object(Bucket="ray", Key=newest, Body=body[: len(body) // 2])
-    os.kill(victim, signal.SIGKILL)
+    own = [each for each in keys if f"/trial-{number}-" in each and each.endswith("checkpoint.pt")]
+    if len(own) < 2:
+        return ""
+    body = s3.get_object(Bucket="ray", Key=max(own))["Body"].read()
+    s3.put_object(Bucket="ray", Key=max(own), Body=body[: len(body) // 2])
+    return max(own)
 
 
 FAULTS: dict[str, Callable[[Cluster, Sweep], None]] = {

@@ -10,6 +10,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ class StudyFile(JournalFileBackend):
 
     A trial writes some twenty times while its settings are proposed, and forcing each of them
     took a third of the time of a trial. What is written outlives this process, however it ends;
-    a crash of the machine may take what the disk had not seen yet.
+    a crash of the machine may take what the disk had not seen yet. Half a line, which a full disk
+    leaves, would make the whole file unreadable: it is cut off.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,13 +48,34 @@ class StudyFile(JournalFileBackend):
         text = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in logs)
         self._exclusive.acquire()
         try:
-            with open(self._path, "ab", buffering=0) as file:
-                file.write(text.encode())
+            with open(self._path, "ab+", buffering=0) as file:
+                _cut_torn_end(file)
+                _write_whole(file, text.encode())
                 if time.monotonic() - self._synced > SYNC_SECONDS:
                     os.fsync(file.fileno())
                     self._synced = time.monotonic()
         finally:
             self._exclusive.release()
+
+
+def _cut_torn_end(file: FileIO) -> None:
+    size = file.seek(0, os.SEEK_END)
+    if size:
+        file.seek(size - 1)
+        if file.read(1) != b"\n":
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def _write_whole(file: FileIO, text: bytes) -> None:
+    """All of it, or nothing."""
+    end, written = file.seek(0, os.SEEK_END), 0
+    try:
+        while written < len(text):
+            written += file.write(text[written:])
+    except OSError:
+        file.truncate(end)
+        raise
 
 
 def study_storage(folder: Path) -> JournalStorage:

@@ -1,8 +1,9 @@
 """A sweep from its plan to its end: checked, run, recorded and reported."""
 
+import errno
 import shutil
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from orchestrator.view import View
 from tardis_core.build import load_data
 from tardis_core.config import Config, make_config
 from tardis_core.data.dataset import Provenance
+from tardis_core.errors import UserError
 from tardis_core.tasks.base import TASKS
 
 FLUSH_SECONDS = 60
@@ -57,9 +59,15 @@ def _run(plan: SweepPlan, data: Any, at_once: int, log: EventLog) -> Outcome:
         run(plan, data, at_once, [View(plan.without_secrets())])
         finished = ended(plan) >= plan.trials or bool(plan.time_budget)
         log.append(*report.write(plan, data, finished))
-    except BaseException:
-        log.append(SweepEnded("FAILED"))
+    except BaseException as error:
+        with suppress(OSError):  # of the same full disk
+            log.append(SweepEnded("FAILED"))
         tracker.close(FLUSH_SECONDS)
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise UserError(
+                f"the disk of {plan.folder} is full; make room there and go on with --resume "
+                f"{plan.name}: what was written is kept"
+            ) from error
         raise
     log.append(SweepEnded("FINISHED" if finished else "KILLED"))
     return Outcome(finished, tracker.close(FLUSH_SECONDS))

@@ -2,12 +2,13 @@
 
 import math
 import pickle
+import resource
 
 import optuna
 import pytest
 from optuna.trial import TrialState
 
-from orchestrator.search import FAILED, FINISHED, OBJECTIVE, Search, open_study
+from orchestrator.search import FAILED, FINISHED, OBJECTIVE, Search, open_study, study_storage
 from search_spaces import sampler
 
 
@@ -167,3 +168,28 @@ def test_the_study_opens_with_optuna_alone(tmp_path):
         optuna.storages.journal.JournalFileBackend(str(tmp_path / "study.log"))
     )
     assert optuna.get_all_study_names(storage) == ["s"]
+
+
+def test_half_a_line_in_the_study_is_cut_off(tmp_path):
+    study = optuna.create_study(study_name="s", storage=study_storage(tmp_path))
+    study.add_trial(optuna.trial.create_trial(value=1.0))
+    with open(tmp_path / "study.log", "ab") as file:
+        file.write(b'{"op_code":4,"worker')  # as a full disk leaves it
+    again = optuna.load_study(study_name="s", storage=study_storage(tmp_path))
+    again.add_trial(optuna.trial.create_trial(value=2.0))
+    assert [trial.value for trial in open_study(tmp_path, "s").trials] == [1.0, 2.0]
+
+
+def test_a_write_that_a_full_disk_refuses_leaves_the_study_as_it_was(tmp_path, monkeypatch):
+    study = optuna.create_study(study_name="s", storage=study_storage(tmp_path))
+    before = (tmp_path / "study.log").read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            study.add_trial(optuna.trial.create_trial(value=1.0))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (tmp_path / "study.log").read_bytes() == before
+    study.add_trial(optuna.trial.create_trial(value=2.0))
+    assert [trial.value for trial in open_study(tmp_path, "s").trials] == [2.0]
