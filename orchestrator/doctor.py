@@ -66,9 +66,8 @@ def account_of_study(plan: SweepPlan) -> Account:
 def account_of_ray(plan: SweepPlan) -> Account:
     """What Ray's last snapshots have; a snapshot may be a second behind."""
     made = Account()
-    for part in range(plan.part + 1):
-        name = f"trials-{part}" if part else "trials"
-        path = f"{plan.ray_storage.rstrip('/')}/{name}"
+    for experiment in plan.experiments:
+        path = f"{plan.ray_storage.rstrip('/')}/{experiment}"
         if "://" not in path and not Path(path).is_dir():
             continue
         if "://" not in path:

@@ -88,7 +88,12 @@ class SweepPlan:
     @property
     def experiment(self) -> str:
         """The name of Ray's experiment in its storage."""
-        return f"trials-{self.part}" if self.part else "trials"
+        return self.experiments[-1]
+
+    @property
+    def experiments(self) -> list[str]:
+        """Those of all parts of the sweep, this one last."""
+        return ["trials", *(f"trials-{part}" for part in range(1, self.part + 1))]
 
     def jobs(self) -> list[dict[str, Any]]:
         """The trials of a comparison, every candidate with the first seed before the next seed."""

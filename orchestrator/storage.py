@@ -20,7 +20,8 @@ def fetch_best(plan: SweepPlan, number: int) -> Path | None:
     filesystem, root = filesystem_of(plan.ray_storage)
     found = [
         info
-        for trial in _list(filesystem, f"{root}/{plan.experiment}")
+        for experiment in plan.experiments
+        for trial in _list(filesystem, f"{root}/{experiment}")
         if trial.base_name.startswith(f"trial-{number}-")
         for info in _list(filesystem, trial.path, recursive=True)
         if info.base_name == BEST

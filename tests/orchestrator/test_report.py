@@ -129,6 +129,14 @@ def test_the_weights_of_the_best_are_kept_and_the_best_is_offered_as_champion():
     assert not any(isinstance(event, Model) for event in report.write(plan, None, finished=False))
 
 
+def test_the_best_of_an_extended_sweep_may_be_of_an_earlier_part():
+    plan = make_plan()
+    fill(plan, [0.5, 0.1])
+    put_weights(plan, 1)
+    events = report.write(plan.with_more_trials(2), None, finished=True)
+    assert [event.number for event in events if isinstance(event, Model)] == [1]
+
+
 def test_the_newest_checkpoint_of_a_trial_is_taken():
     plan = make_plan()
     fill(plan, [0.5, 0.1])
