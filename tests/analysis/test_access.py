@@ -48,7 +48,8 @@ def test_what_is_read_is_the_microstate_of_the_source(backend):
     for column, access in enumerate(record_access(network, task, batch)):
         content_TC = hidden.r_TBQ[:, column, address:]
         for t, source in enumerate(access.source_T):
-            expected = microstate_TBC[source, column] if source != NEVER else torch.zeros(32)
+            written = microstate_TBC[source, column]
+            expected = written if source != NEVER else torch.zeros_like(written)
             torch.testing.assert_close(content_TC[t], expected)
         assert (access.source_T != NEVER).any()
 
