@@ -78,7 +78,7 @@ def listing() -> str:
         kind = REPRODUCTIONS.get(name)
         costs = "  ".join(f"{kind.costs[scale]:<8}" for scale in SCALES)
         lines.append(f"{name:{widest}}  {costs}  {kind.title}")
-    return "\n".join([*lines, "times on two CPU cores"])
+    return "\n".join([*lines, "times on two CPU cores; above a minute they are estimates"])
 
 
 def _names(options: argparse.Namespace) -> list[str]:
