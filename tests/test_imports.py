@@ -1,4 +1,4 @@
-"""Imports point in one direction: DESIGN.md, section 1, read from the source."""
+"""Imports point in one direction: from the commands down to the data, read from the source."""
 
 import ast
 from collections.abc import Iterator
