@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from orchestrator import machine
 from orchestrator.reproductions.base import REPRODUCTIONS, Outcome, Request
@@ -105,6 +106,8 @@ def summary(name: str, request: Request, outcome: Outcome, seconds: float) -> st
     """One reproduction as Markdown."""
     rows = [f"| {row.what} | {row.ours} | {row.paper} |" for row in outcome.rows]
     shown = [path for path in outcome.files if path.suffix == ".png"]
+    # A link of Markdown ends at a space.
+    links = [(path.stem, quote(str(path.relative_to(request.folder)))) for path in shown]
     versions = ", ".join(f"{package} {version}" for package, version in machine.versions().items())
     again = f"python -m orchestrator.reproduce {name} --scale {request.scale} --seed {request.seed}"
     return "\n".join(
@@ -119,7 +122,7 @@ def summary(name: str, request: Request, outcome: Outcome, seconds: float) -> st
             "",
             outcome.verdict,
             "",
-            *(f"![{path.stem}]({path.relative_to(request.folder)})" for path in shown),
+            *(f"![{stem}]({link})" for stem, link in links),
             "",
             f"Made in {seconds:.0f} s on {machine.hardware()} by `{again}`; commit "
             f"{machine.git_commit() or 'unknown'}; {versions}.",

@@ -104,6 +104,13 @@ def test_a_summary_sets_ours_beside_the_papers():
     assert "python -m orchestrator.reproduce figure-path-length --scale smoke --seed 0" in text
 
 
+def test_a_picture_is_shown_wherever_it_lies():
+    picture = Path("out") / "10 digits" / "curves.png"
+    outcome = Outcome([], "", "", [picture])
+    text = reproduce.summary("figure-path-length", Request("smoke", Path("out")), outcome, 3.0)
+    assert "![curves](10%20digits/curves.png)" in text
+
+
 def trained(task: str, values: dict[str, list[float]], **tags: str) -> None:
     """A comparison of the paper's rows for the task that has run already."""
     labels = tuple(each.label for each in paper_candidates(task, tuple(values)))
