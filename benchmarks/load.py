@@ -111,7 +111,7 @@ def main() -> int:
         plan.folder.mkdir(parents=True)
         log = open_log(plan.folder)
         log.append(SweepStarted(plan.name))
-        tracker = Tracker(log, postgres.uri, "tardis-copy", plan.sweep_id)
+        tracker = Tracker(log, postgres.uri, "tardis-copy", plan.sweep_id, apart=True)
         tracker.start()
         print(
             "| trials | seconds a trial beside its own | driver, MB |\n|---|---|---|",

@@ -29,6 +29,7 @@ class Outcome(NamedTuple):
 
     finished: bool  # all trials have ended; otherwise it was interrupted and can be resumed
     waiting: int  # events that could not be sent; they are kept in the folder of the sweep
+    refused: int  # events that the store would not take; they are kept there too
 
 
 def carry_out(plan: SweepPlan, address: str | None = None) -> Outcome:
@@ -41,19 +42,18 @@ def carry_out(plan: SweepPlan, address: str | None = None) -> Outcome:
         trust.check_folder(plan.folder)
     data = load_data(base_config(plan), plan.data_dir, plan.data)
     prepare_store(plan.tracking_uri, experiment(plan))
-    with _opened(plan) as log:
+    with _opened(plan) as (log, tracker):
         at_once = slots(plan, start_ray(address, plan.folder / "ray.log"))
         preflight.check(plan, at_once)
         plan.save()
     with closing(log):
-        return _run(plan, data, at_once, log)
+        return _run(plan, data, at_once, log, tracker)
 
 
-def _run(plan: SweepPlan, data: Any, at_once: int, log: EventLog) -> Outcome:
+def _run(plan: SweepPlan, data: Any, at_once: int, log: EventLog, tracker: Tracker) -> Outcome:
     about = TASKS.get(plan.task).provenance(base_config(plan).task_settings, data)
     print(_headline(plan, about, at_once), flush=True)
     log.append(SweepStarted(plan.name, _tags(plan, about), _params(plan)))
-    tracker = Tracker(log, plan.tracking_uri, experiment(plan), plan.sweep_id)
     tracker.start()
     try:
         run(plan, data, at_once, [View(plan.without_secrets())])
@@ -70,17 +70,22 @@ def _run(plan: SweepPlan, data: Any, at_once: int, log: EventLog) -> Outcome:
             ) from error
         raise
     log.append(SweepEnded("FINISHED" if finished else "KILLED"))
-    return Outcome(finished, tracker.close(FLUSH_SECONDS))
+    return Outcome(finished, tracker.close(FLUSH_SECONDS), tracker.refused)
 
 
 @contextmanager
-def _opened(plan: SweepPlan) -> Iterator[EventLog]:
-    """The log of the sweep in its folder; a new folder does not outlive a preflight that fails."""
+def _opened(plan: SweepPlan) -> Iterator[tuple[EventLog, Tracker]]:
+    """The log of the sweep in its folder, and who sends it; the tracker is ready when Ray is.
+
+    A new folder does not outlive a preflight that fails.
+    """
     new = not plan.folder.exists()
     log = open_log(plan.folder)  # a second driver on the same sweep ends here
+    tracker = Tracker(log, plan.tracking_uri, experiment(plan), plan.sweep_id, apart=True)
     try:
-        yield log
+        yield log, tracker
     except BaseException:
+        tracker.close(0)
         log.close()
         if new:
             shutil.rmtree(plan.folder)

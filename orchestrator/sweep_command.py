@@ -11,6 +11,7 @@ from orchestrator import (
     replicates,
     report,
 )
+from orchestrator.delivery import REFUSED
 from orchestrator.masking import masked
 from orchestrator.mlflow_store import open_store
 from orchestrator.options import parser, plan_from
@@ -54,7 +55,12 @@ def _closing(plan: SweepPlan, last: SweepPlan, outcome: Outcome) -> str:
             f"waiting:  {outcome.waiting} events could not be sent to {where}; they are kept, and "
             f"go with: python -m orchestrator.doctor {last.name} --fix"
         )
-    elif outcome.finished:
+    if outcome.refused:
+        lines.append(
+            f"refused:  MLflow refused {outcome.refused} events; they and its reasons are in "
+            f"{last.folder / REFUSED}"
+        )
+    if outcome.finished and not outcome.waiting:
         lines.append(f"champion: {_champion(last)}")
     lines.append(f"written:  {plan.folder}/report, study.log, best/")
     lines.append(f"browse:   python -m orchestrator.ui {plan.name}")

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -27,6 +28,7 @@ from benchmarks.sweep_checks import (
 )
 from orchestrator.doctor import main as doctor
 from orchestrator.events import Metrics
+from orchestrator.plan import PLAN_FILE
 from orchestrator.search import open_study
 
 TRIALS, MORE = 4, 2
@@ -170,8 +172,11 @@ def test_the_runs_page_shows_the_sweep_its_trials_and_their_figures(life, tmp_pa
         assert int(row["params.`memory.cells`"]) > 0
 
 
-def test_the_doctor_finds_and_mends_what_disagrees(life, monkeypatch, capsys):
-    folder, _ = life
+def test_the_doctor_finds_and_mends_what_disagrees(life, tmp_path, monkeypatch, capsys):
+    # A copy: other tests look at the sweep at the same time.
+    folder = Path(shutil.copytree(life[0], tmp_path / "copy", symlinks=True))
+    plan = folder / "sweeps" / "s" / PLAN_FILE
+    plan.write_text(plan.read_text().replace(str(life[0]), str(folder)))
     monkeypatch.chdir(folder)
     assert doctor(["s"]) == 0
     client, _, children = runs(folder)
