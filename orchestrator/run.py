@@ -192,6 +192,7 @@ def _search(plan: SweepPlan) -> Search:
         plan.name,
         plan.folder.absolute(),
         space.first_guesses(),
+        plan.trials,
     )
 
 
