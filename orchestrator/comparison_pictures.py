@@ -3,12 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from orchestrator import comparison
 from orchestrator.evidence import Evidence, Group
@@ -30,13 +27,13 @@ def draw(evidence: Evidence, folder: Path) -> dict[str, Path]:
     made = {}
     for title, (name, drawing) in drawings.items():
         height = max(3.0, 1 + 0.45 * len(evidence.groups)) if name == "results" else 4.5
-        figure, axes = plt.subplots(figsize=(8, height))
+        figure = Figure(figsize=(8, height))
+        axes = figure.subplots()
         drawing(axes, evidence)
         axes.set_title(f"{title} ({evidence.data}, scale {evidence.scales})", fontsize=10)
         figure.tight_layout()
         made[title] = folder / f"{name}.png"
         figure.savefig(made[title], dpi=110)
-        plt.close(figure)
     return made
 
 

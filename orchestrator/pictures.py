@@ -2,13 +2,12 @@
 
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import optuna
 from optuna.importance import get_param_importances
@@ -23,10 +22,22 @@ def draw_search(study: optuna.Study, metric: str, folder: Path) -> None:
     """Write what can be drawn of a study: history, parallel coordinates, importance."""
     if len(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))) < 2:
         return
-    _try(draw.plot_optimization_history, study, metric, folder / "history.png")
-    _try(draw.plot_param_importances, study, metric, folder / "importance.png")
-    path = folder / "parallel_coordinate.png"
-    _try(draw.plot_parallel_coordinate, study, metric, path, params=_telling(study))
+    with _to_files():
+        _try(draw.plot_optimization_history, study, metric, folder / "history.png")
+        _try(draw.plot_param_importances, study, metric, folder / "importance.png")
+        path = folder / "parallel_coordinate.png"
+        _try(draw.plot_parallel_coordinate, study, metric, path, params=_telling(study))
+
+
+@contextmanager
+def _to_files() -> Iterator[None]:
+    """Optuna draws by pyplot: it shall open no window, and a notebook keep its own backend."""
+    before = matplotlib.get_backend()
+    plt.switch_backend("Agg")
+    try:
+        yield
+    finally:
+        plt.switch_backend(before)
 
 
 def _telling(study: optuna.Study) -> list[str]:

@@ -13,7 +13,8 @@ ON_TOP = {f"tardis_core.{name}" for name in COMMANDS}
 TRAINING = ON_TOP | {"tardis_core.training", "tardis_core.analysis"}
 # Whatever lies in the folder (or its subfolders) imports none of these.
 FORBIDDEN = {
-    "tardis_core": OUTSIDE,
+    # pyplot chooses a backend for the whole program, and a notebook has one already.
+    "tardis_core": OUTSIDE | {"matplotlib.pyplot"},
     "search_spaces": {"torch", "ray", "mlflow", "orchestrator"},
     "tardis_core/data": TRAINING
     | {"tardis_core.models", "tardis_core.estimators", "tardis_core.tasks"},

@@ -4,11 +4,8 @@ import csv
 import io
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from tardis_core.tasks.details import Confusion, Curve, Detail
 
@@ -45,14 +42,14 @@ def as_text(detail: Detail) -> str:
 
 def draw_detail(detail: Detail, path: Path | str, title: str = "") -> None:
     """A PNG of it."""
-    figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
     if isinstance(detail, Curve):
         _draw_curve(axes, detail)
     else:
         _draw_confusion(axes, detail)
     axes.set_title(title, fontsize=10)
     figure.savefig(path, dpi=110)
-    plt.close(figure)
 
 
 def _draw_curve(axes: Axes, curve: Curve) -> None:

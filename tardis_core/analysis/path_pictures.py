@@ -3,10 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -24,9 +20,8 @@ def draw_cell_lengths(lengths: Mapping[str, np.ndarray], expected: float, path: 
     Args:
         lengths: length_NK of simulations by the name of their kind.
     """
-    figure, panels = plt.subplots(
-        1, len(lengths), figsize=(5 * len(lengths), 3.4), sharey=True, layout="constrained"
-    )
+    figure = Figure(figsize=(5 * len(lengths), 3.4), layout="constrained")
+    panels = figure.subplots(1, len(lengths), sharey=True)
     for axes, (name, length_NK) in zip(np.atleast_1d(panels), lengths.items(), strict=True):
         mean_K = length_NK.mean(0)
         error_K = length_NK.std(0, ddof=1) / np.sqrt(len(length_NK))
@@ -37,7 +32,7 @@ def draw_cell_lengths(lengths: Mapping[str, np.ndarray], expected: float, path: 
         axes.set(xlabel="cell", title=f"{name}: mean of {len(length_NK)} simulations")
         axes.legend(**SMALL)
     np.atleast_1d(panels)[0].set_ylabel("path length in the cell")
-    _save(figure, path)
+    figure.savefig(path, dpi=110)
 
 
 def draw_shortest_paths(
@@ -48,7 +43,8 @@ def draw_shortest_paths(
     Args:
         found: by the name of a kind, for each memory size the paths of all simulations (N,).
     """
-    figure, panels = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+    figure = Figure(figsize=(10, 3.8), layout="constrained")
+    panels = figure.subplots(1, 2)
     titles = ("a) edges of the shortest path", "b) of these outside the wormholes")
     for place, (axes, title) in enumerate(zip(panels, titles, strict=True)):
         for name, by_size in found.items():
@@ -63,12 +59,13 @@ def draw_shortest_paths(
         axes.grid(alpha=0.3)
         axes.legend(**SMALL)
     panels[0].axhline(distance, color="0.5", ls="--", lw=1)
-    _save(figure, path)
+    figure.savefig(path, dpi=110)
 
 
 def draw_paths_by_distance(found: Mapping[str, np.ndarray], path: Path | str, title: str) -> None:
     """Mean length of the shortest path against the distance of two steps."""
-    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
     longest = max(len(each) for each in found.values())
     axes.plot(np.arange(longest), color="0.6", ls="--", lw=1, label="the recurrence alone")
     for name, length_D in found.items():
@@ -83,7 +80,7 @@ def draw_paths_by_distance(found: Mapping[str, np.ndarray], path: Path | str, ti
     axes.title.set_fontsize(10)
     axes.grid(alpha=0.3)
     axes.legend(**SMALL)
-    _save(figure, path)
+    figure.savefig(path, dpi=110)
 
 
 def draw_flow(found: Mapping[str, tuple[Norms, Norms]], path: Path | str, ylabel: str) -> None:
@@ -92,16 +89,15 @@ def draw_flow(found: Mapping[str, tuple[Norms, Norms]], path: Path | str, ylabel
     Args:
         found: medians (drawn solid) and an upper percentile (dotted) by the name of a model.
     """
-    figure, panels = plt.subplots(
-        1, len(found), figsize=(4.2 * len(found), 3.8), sharey=True, layout="constrained"
-    )
+    figure = Figure(figsize=(4.2 * len(found), 3.8), layout="constrained")
+    panels = figure.subplots(1, len(found), sharey=True)
     for axes, (name, (middle, upper)) in zip(np.atleast_1d(panels), found.items(), strict=True):
         _draw_norms(axes, middle, upper)
         axes.set(xlabel="distance t1 - t0", title=name, yscale="log")
         axes.grid(alpha=0.3)
     np.atleast_1d(panels)[0].set_ylabel(ylabel)
     np.atleast_1d(panels)[-1].legend(**SMALL)
-    _save(figure, path)
+    figure.savefig(path, dpi=110)
 
 
 def _draw_norms(axes: Axes, middle: Norms, upper: Norms) -> None:
@@ -113,8 +109,3 @@ def _draw_norms(axes: Axes, middle: Norms, upper: Norms) -> None:
         # On a logarithmic axis there is no zero: a gap says so.
         axes.plot(np.where(solid > 0, solid, np.nan), color=colour, lw=1.4, label=label)
         axes.plot(np.where(dotted > 0, dotted, np.nan), color=colour, lw=0.9, ls=":")
-
-
-def _save(figure: Figure, path: Path | str) -> None:
-    figure.savefig(path, dpi=110)
-    plt.close(figure)

@@ -2,10 +2,6 @@
 
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -20,9 +16,7 @@ ANSWER = "tab:red"
 
 def draw_access(access: Access, path: Path | str, title: str = "") -> None:
     """One PNG, time from left to right, the tokens under it: cells, wormholes, gates, usage."""
-    figure = access_figure(access, title)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    access_figure(access, title).savefig(path, dpi=110)
 
 
 def access_figure(access: Access, title: str = "") -> Figure:
@@ -30,14 +24,9 @@ def access_figure(access: Access, title: str = "") -> Figure:
     gates = access.alpha_T is not None
     heights = [2.6, 3.0, *([1.2] if gates else []), 1.9]
     width = float(np.clip(2.5 + 0.16 * access.steps, 8, 30))
-    figure, rows = plt.subplots(
-        len(heights),
-        1,
-        figsize=(width, 1.3 * sum(heights)),
-        sharex=True,
-        layout="constrained",
-        gridspec_kw={"height_ratios": heights},
-    )
+    # Not by pyplot, which would choose a backend for the whole program, and keep every figure.
+    figure = Figure(figsize=(width, 1.3 * sum(heights)), layout="constrained")
+    rows = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     figure.suptitle(title, fontsize=11)
     _draw_cells(rows[0], access)
     _draw_wormholes(rows[1], access)

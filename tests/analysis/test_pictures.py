@@ -34,7 +34,6 @@ def test_every_wormhole_is_an_arc_from_the_read_to_its_source():
     arcs = [patch for axes in figure.axes for patch in axes.patches if isinstance(patch, Arc)]
     ends = sorted((arc.center[0] - arc.width / 2, arc.center[0] + arc.width / 2) for arc in arcs)
     assert ends == [(0, 1), (0, 3), (1, 2)]
-    plt.close(figure)
 
 
 def test_the_tokens_stand_under_the_steps():
@@ -42,4 +41,3 @@ def test_the_tokens_stand_under_the_steps():
     figure.draw_without_rendering()
     written = [[text.get_text() for text in axes.get_xticklabels()] for axes in figure.axes]
     assert written[1][:4] == ["a", "b", "c", "d"]
-    plt.close(figure)
