@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from orchestrator import comparison_report, evidence
+from orchestrator import comparison_report, dry_run, evidence
 from orchestrator.evidence import Evidence
 from orchestrator.options import add_shared, default_tracking_uri, shared_plan
 from orchestrator.plan import Candidate, SweepPlan, load_plan
@@ -27,7 +27,7 @@ OURS = ("tardis", "lstm")  # what is compared unless more is asked for: the pape
 EXAMPLES = """
 examples:
   python -m orchestrator.compare copy --seeds 5              the paper's rows, five seeds each
-  python -m orchestrator.compare ptb --models tardis,lstm,ntm --scale small
+  python -m orchestrator.compare ptb --models tardis,lstm,ntm --dry-run      the plan alone
   python -m orchestrator.compare copy --candidate lstm --candidate tardis:gumbel \\
       --candidate tardis:reinforce,estimator.gamma=0.9       systems of your own
   python -m orchestrator.compare --resume NAME               after Ctrl-C, a crash or a power cut
@@ -73,6 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{plan.name} is a search; go on with it by python -m orchestrator.sweep --resume "
             f"{plan.name}, or compare what it found with --sweeps {plan.name}"
         )
+    if options.dry_run:
+        print(dry_run.describe(plan, options.address))
+        return 0
     outcome = carry_out(plan, options.address)
     found = evidence.of_plan(plan)
     print(f"\n{comparison_report.text(found) if found else 'No trial ran to its end.'}\n")
@@ -142,7 +145,7 @@ def _candidates(options: argparse.Namespace, plan: SweepPlan) -> tuple[Candidate
 
 def paper_candidates(task: str, models: Sequence[str] = OURS) -> tuple[Candidate, ...]:
     """The rows of the paper's table for the task that are of these models."""
-    rows = [row for row in paper.TABLES[task] if row.settings.get("model") in models]
+    rows = [row for row in paper.rows(task) if row.settings.get("model") in models]
     return tuple(Candidate(row.label, dict(row.settings)) for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""The plan of a sweep in words, without running it; `--dry-run` prints it."""
+"""The plan of a sweep or a comparison in words, without running it; `--dry-run` prints it."""
 
 import os
 import time
@@ -14,6 +14,7 @@ from orchestrator.run import Resources, slots, space_of, start_ray
 from orchestrator.session import base_config
 from orchestrator.trial import trial_config
 from tardis_core.build import load_data
+from tardis_core.config import Config
 from tardis_core.tasks.base import TASKS
 from tardis_core.training.loop import Trainer
 
@@ -21,7 +22,7 @@ MEASURE_SECONDS = 3.0  # of training, for the estimate of time
 
 
 def describe(plan: SweepPlan, address: str | None) -> str:
-    """What would be searched, on what, with what, for how long, and where it would go."""
+    """What would be searched or compared, on what, for how long, and where it would go."""
     data = load_data(base_config(plan), plan.data_dir, plan.data)
     about = TASKS.get(plan.task).provenance(base_config(plan).task_settings, data)
     cluster = _nodes(address)
@@ -32,7 +33,7 @@ def describe(plan: SweepPlan, address: str | None) -> str:
     lines = [
         f"sweep {plan.name}: {plan.trials} trials of {plan.task}, scale {plan.scale}",
         "",
-        *_space(plan),
+        *(_systems(plan) if plan.candidates else _space(plan)),
         "",
         f"data      {about.name}, {about.origin}",
         f"at once   {at_once} trials of {plan.cpus_per_trial:g} CPUs and "
@@ -63,20 +64,42 @@ def _space(plan: SweepPlan) -> list[str]:
     return lines + ["  " + ", ".join(f"{k}={v}" for k, v in each.items()) for each in guesses]
 
 
+def _systems(plan: SweepPlan) -> list[str]:
+    width = max(len(each.label) for each in plan.candidates)
+    lines = [
+        f"  {each.label:<{width}}  " + ", ".join(f"{k}={v}" for k, v in each.settings.items())
+        for each in plan.candidates
+    ]
+    return [*lines, "", f"each with the seeds {', '.join(map(str, plan.seeds))}"]
+
+
 def _time(plan: SweepPlan, data: Any, at_once: int) -> str:
-    """From a few updates of the first guess, or of the defaults, on this machine."""
-    guesses = space_of(plan).first_guesses()
-    names = {"model", "estimator"}
-    chosen = {k: v for k, v in guesses[0].items() if "." in k or k in names} if guesses else {}
-    config = trial_config(plan.task, plan.scale, plan.seed, {**chosen, **plan.fixed})
+    """From a few updates of each kind of trial on this machine."""
     torch.set_num_threads(max(1, int(plan.cpus_per_trial)))
-    each = _seconds_an_update(Trainer(config, data, "auto"))
-    updates = config.training.updates
-    total = each * updates * plan.trials / max(1, at_once)
+    seconds = updates = 0.0
+    for config, count in _kinds(plan):
+        made = config.training.updates * count
+        seconds += _seconds_an_update(Trainer(config, data, "auto")) * made
+        updates += made
     return (
-        f"at most about {_words(total)} for the updates ({1000 * each:.3g} ms each here, "
-        f"{updates:,} a trial); validation adds to it, pruning saves of it"
+        f"at most about {_words(seconds / max(1, at_once))} for the updates "
+        f"({1000 * seconds / updates:.3g} ms each here, {updates / plan.trials:,.0f} a trial); "
+        f"validation adds to it{'' if plan.candidates else ', pruning saves of it'}"
     )
+
+
+def _kinds(plan: SweepPlan) -> list[tuple[Config, int]]:
+    """Configurations to measure, with how many trials are like each.
+
+    Those of a search are unknown: all stand for the first guess, or for the defaults.
+    """
+    if plan.candidates:
+        settings, count = [each.settings for each in plan.candidates], len(plan.seeds)
+    else:
+        guess, names = next(iter(space_of(plan).first_guesses()), {}), {"model", "estimator"}
+        chosen = {key: value for key, value in guess.items() if "." in key or key in names}
+        settings, count = [{**chosen, **plan.fixed}], plan.trials
+    return [(trial_config(plan.task, plan.scale, plan.seed, each), count) for each in settings]
 
 
 def _seconds_an_update(trainer: Trainer) -> float:

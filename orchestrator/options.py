@@ -59,7 +59,6 @@ def parser() -> Parser:
     )
     add_shared(made)
     made.add_argument("--extend", metavar="NAME", help="add trials to a sweep: --trials +20")
-    made.add_argument("--dry-run", action="store_true", help="print the plan and stop")
     return made
 
 
@@ -95,6 +94,7 @@ def add_shared(made: Parser) -> None:
     made.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
     made.add_argument("--data", default="auto", help="auto, real or standin (default: auto)")
     made.add_argument("--resume", metavar="NAME", help="go on with what was stopped")
+    made.add_argument("--dry-run", action="store_true", help="print the plan and stop")
 
 
 def plan_from(options: argparse.Namespace) -> SweepPlan:

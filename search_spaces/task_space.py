@@ -52,7 +52,7 @@ class TaskSpace:
         self, scale: str, estimators: Sequence[str], models: Sequence[str] = DEFAULT_MODELS
     ) -> list[dict[str, Any]]:
         """The rows of the paper's table, the best first; then the presets of the other models."""
-        rows = [dict(row.settings) for row in reversed(paper.TABLES[self.task]) if row.settings]
+        rows = [dict(row.settings) for row in reversed(paper.rows(self.task)) if row.settings]
         pairs = {
             (model, estimator): {"model": model, "estimator": estimator}
             for model in sorted(models)

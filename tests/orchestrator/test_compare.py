@@ -16,7 +16,7 @@ from sweep_logs import (
     record,
 )
 
-from orchestrator import comparison, comparison_report, evidence
+from orchestrator import comparison, comparison_report, dry_run, evidence
 from orchestrator.compare import main, paper_candidates, parser, plan_from
 from orchestrator.events import EventLog, SweepStarted, SweepTags
 from orchestrator.tracking import Tracker
@@ -212,6 +212,24 @@ def test_the_papers_figures_for_strokes_go_by_the_number_of_digits():
     ten = make_config("strokes", overrides={"task.digits": 10}).task_settings
     assert paper.reported("strokes", "LSTM", ten) == 3.54
     assert paper.reported("ptb", "nobody's", None) is None
+
+
+def test_a_dry_run_shows_the_systems_and_starts_nothing(here, capsys, monkeypatch):
+    monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
+    words = ["copy", "--smoke", "--candidate", "lstm", "--candidate", "tardis:gumbel"]
+    assert main([*words, "--seeds", "2", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "4 trials of copy" in said
+    assert "tardis gumbel  model=tardis, estimator=gumbel" in said
+    assert "each with the seeds 0, 1" in said
+    assert "200 a trial" in said
+    assert list(here.iterdir()) == []
+
+
+def test_a_task_that_the_paper_does_not_have_is_compared_by_the_same_systems():
+    rows = paper.rows("a task of one's own")
+    assert {row.settings["model"] for row in rows} == {"lstm", "tardis"}
+    assert paper.reported("a task of one's own", rows[0].label, None) is None
 
 
 def test_candidates_of_ones_own_with_settings_for_those_that_have_them():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from orchestrator import dry_run
 from orchestrator.options import parser, plan_from
 from orchestrator.plan import load_plan
 from orchestrator.run import slots
@@ -114,7 +115,8 @@ def test_a_sweep_is_not_overwritten(here):
         plan("copy", "--name", "one")
 
 
-def test_a_dry_run_shows_the_plan_and_starts_nothing(here, capsys):
+def test_a_dry_run_shows_the_plan_and_starts_nothing(here, capsys, monkeypatch):
+    monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
     assert main(["ptb", "--smoke", "--dry-run", "--estimators", "gumbel"]) == 0
     said = capsys.readouterr().out
     assert "memory.cells" in said
