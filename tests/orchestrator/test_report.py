@@ -4,6 +4,8 @@ import json
 import shlex
 from pathlib import Path
 
+import matplotlib
+import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from sweep_logs import (
@@ -19,6 +21,7 @@ from sweep_logs import (
 from orchestrator import leaderboard, replicates, report, results
 from orchestrator.events import Artifact, Model, SweepTags
 from orchestrator.plan import SweepPlan, load_plan
+from tardis_core.registry import Registry
 from tardis_core.train import main as train
 from tardis_core.training import checkpoint
 
@@ -127,6 +130,30 @@ def test_the_weights_of_the_best_are_kept_and_the_best_is_offered_as_champion():
     assert (model.number, model.name, model.value) == (1, "tardis-copy", 0.1)
     assert model.tags["measured_on"].startswith("copy, task.shortest=1, task.longest=5")
     assert not any(isinstance(event, Model) for event in report.write(plan, None, finished=False))
+
+
+def test_drawing_leaves_a_notebook_its_backend():
+    plan = make_plan()
+    fill(plan, [0.5, 0.1, 0.3])
+    before = matplotlib.get_backend()
+    plt.switch_backend("svg")
+    try:
+        report.write(plan, None, finished=False)
+        assert matplotlib.get_backend() == "svg"
+    finally:
+        plt.switch_backend(before)
+    assert (plan.folder / "report" / "history.png").exists()
+
+
+def test_a_task_that_is_not_served_has_no_champion_and_all_the_rest(monkeypatch):
+    plan = make_plan()
+    fill(plan, [0.5, 0.1])
+    put_weights(plan, 1)
+    monkeypatch.setattr(report, "PREDICTORS", Registry("predictor", "tardis_core.data"))
+    events = report.write(plan, None, finished=True)
+    assert not any(isinstance(event, Model) for event in events)
+    kept = [event.number for event in events if isinstance(event, Artifact) and event.number]
+    assert 1 in kept
 
 
 def test_the_best_of_an_extended_sweep_may_be_of_an_earlier_part():
