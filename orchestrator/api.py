@@ -29,7 +29,7 @@ class Sweep:
     @property
     def leaderboard(self) -> pd.DataFrame:
         """A row a trial, the best first: state, objective, and every setting."""
-        return leaderboard.table(self.plan)
+        return leaderboard.table(self.plan).apply(_as_numbers)
 
     @property
     def curves(self) -> pd.DataFrame:
@@ -41,6 +41,14 @@ class Sweep:
         """The configuration of the best trial that ran to its end."""
         number = report.best_trial(self.plan)
         return None if number is None else results.read(self.plan)[number].config()
+
+
+def _as_numbers(column: pd.Series) -> pd.Series:
+    """Settings are recorded as text; where all of them are numbers, here they are numbers."""
+    try:
+        return pd.to_numeric(column)
+    except (TypeError, ValueError):
+        return column
 
 
 def sweep(task: str | None = None, **options: Any) -> Sweep:
