@@ -192,7 +192,6 @@ def _search(plan: SweepPlan) -> Search:
         plan.name,
         plan.folder.absolute(),
         space.first_guesses(),
-        plan.trials,
     )
 
 

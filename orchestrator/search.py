@@ -18,7 +18,6 @@ import optuna
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import FrozenTrial, Trial, TrialState
-from ray.tune.search import Searcher
 from ray.tune.search.optuna import OptunaSearch
 
 OBJECTIVE = "objective"  # best validation metric of a trial so far
@@ -90,14 +89,13 @@ def open_study(folder: Path, name: str) -> optuna.Study:
 
 
 class Search(OptunaSearch):
-    """OptunaSearch with five changes, each of which a sweep that may be killed needs.
+    """OptunaSearch with four changes, each of which a sweep that may be killed needs.
 
     - Pruned trials are told as pruned with their values, failed and NaN ones as failed; the
       original tells both as complete or not at all.
     - A trial that is already told is left alone: a restored sweep repeats what came after
       Ray's last snapshot.
-    - A trial that the study knows as running and Ray does not know is handed out again; those that
-      ended after Ray's last snapshot count, so that no more are run in their place.
+    - A trial that the study knows as running and Ray does not know is handed out again.
     - The sampler is made anew for every trial from the seed and the number of the trial, so that
       proposals depend on the seed and the results, not on how often the driver was restarted.
     """
@@ -111,13 +109,7 @@ class Search(OptunaSearch):
         study_name: str,
         folder: Path,
         first_guesses: list[dict[str, Any]],
-        trials: int,
     ) -> None:
-        """
-        Args:
-            trials: how many the study is to have in all, those of earlier parts of a sweep too.
-        """
-        self._trials = trials
         self._settings, self._make_sampler, self._base_seed = space, sampler, seed
         super().__init__(
             space=space,
@@ -137,20 +129,13 @@ class Search(OptunaSearch):
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
         if trial_id not in self._ot_trials:
-            found = self._left_behind() or self._ask()
-            if found is None:
-                return Searcher.FINISHED  # type: ignore[return-value]  # as Ray has it
-            self._ot_trials[trial_id] = found
+            self._ot_trials[trial_id] = self._left_behind() or self._ask()
         trial: Trial = self._ot_trials[trial_id]
         settings = self._suggest_from_define_by_run_func(self._settings, trial)
         return {"number": trial.number, "settings": settings}
 
-    def _ask(self) -> Trial | None:
-        """A new trial, or None if there are enough."""
-        known = self._study.get_trials(deepcopy=False)
-        if sum(each.state is not TrialState.WAITING for each in known) >= self._trials:
-            return None
-        number = len(known)
+    def _ask(self) -> Trial:
+        number = len(self._study.get_trials(deepcopy=False))
         self._study.sampler = self._make_sampler(self._base_seed * 1_000_003 + number)
         return self._study.ask()
 

@@ -7,7 +7,6 @@ import resource
 import optuna
 import pytest
 from optuna.trial import TrialState
-from ray.tune.search import Searcher
 
 from orchestrator.search import FAILED, FINISHED, OBJECTIVE, Search, open_study, study_storage
 from search_spaces import sampler
@@ -24,8 +23,8 @@ class Space:
         return found
 
 
-def make(folder, seed=0, guesses=(), trials=100):
-    return Search(Space(), sampler, seed, "min", "s", folder, list(guesses), trials)
+def make(folder, seed=0, guesses=()):
+    return Search(Space(), sampler, seed, "min", "s", folder, list(guesses))
 
 
 def study(folder):
@@ -75,20 +74,6 @@ def test_nan_failure_and_error_are_failed(tmp_path, last, error):
     search.suggest("a")
     search.on_trial_complete("a", last, error=error)
     assert states(tmp_path) == [TrialState.FAIL]
-
-
-def test_trials_that_ended_after_the_last_snapshot_are_not_made_up_for(tmp_path):
-    """A killed driver's Ray may not know of them, and would run as many more."""
-    guess = {"estimator": "gumbel", "x": 0.5}
-    search = make(tmp_path, guesses=[guess], trials=2)
-    for name in ("a", "b"):
-        search.suggest(name)
-        search.on_trial_complete(name, result(0.4, 1, **{FINISHED: True}))
-    resumed = make(tmp_path, guesses=[guess], trials=2)
-    assert resumed.suggest("c") == Searcher.FINISHED
-    assert len(states(tmp_path)) == 2
-    extended = make(tmp_path, trials=3)
-    assert extended.suggest("d")["number"] == 2
 
 
 def test_what_was_told_is_not_told_again(tmp_path):
