@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tardis_core.analysis.uniform_reads import with_uniform_reads
 from tardis_core.build import build_task, load_data
 from tardis_core.cli import Parser, command
 from tardis_core.errors import UserError
@@ -12,6 +13,7 @@ from tardis_core.training.loop import pick_device
 from tardis_core.training.runs import check_data, load_checkpoint, load_network
 
 SPLITS = ("valid", "test")
+READS = ("own", "uniform")
 
 
 def parser() -> Parser:
@@ -19,6 +21,12 @@ def parser() -> Parser:
     made = Parser(prog="python -m tardis_core.evaluate", description=__doc__)
     made.add_argument("run", help="the folder of a run (its best weights) or a checkpoint file")
     made.add_argument("--split", default="test", help="valid or test (default: test)")
+    made.add_argument(
+        "--reads",
+        default="own",
+        help="own, or uniform: cells drawn at random in place of those that TARDIS chooses, "
+        "to see what its memory is worth (default: own)",
+    )
     made.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
     made.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
     made.add_argument("--data", default="auto", help="auto, real or standin (default: auto)")
@@ -32,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     if options.split not in SPLITS:
         raise UserError(f"--split must be one of {', '.join(SPLITS)}, not {options.split!r}")
+    if options.reads not in READS:
+        raise UserError(f"--reads must be one of {', '.join(READS)}, not {options.reads!r}")
     path = Path(options.run)
     values, config = load_checkpoint(path / "best.pt" if path.is_dir() else path)
     data = load_data(config, options.data_dir, options.data)
@@ -39,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     provenance = task.provenance(config.task_settings, data)
     check_data(path, values.get("provenance", {}), provenance)
     network = load_network(values, config, path)
+    if options.reads == "uniform":
+        network = with_uniform_reads(network)
     measured = task.evaluate(network.to(pick_device(options.device)), options.split)
     if options.json:
         print(json.dumps({"split": options.split, "update": values["update"], **measured}))
@@ -46,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(
         f"{config.task}, {config.model}, estimator {config.estimator}, scale {config.scale}, "
         f"seed {config.seed}: update {values['update']}, {options.split} split of {provenance.name}"
+        f"{', uniform reads' if options.reads == 'uniform' else ''}"
     )
     for name, value in measured.items():
         print(f"  {name:<14}{value:>10.4f}  {task.metric.unit if name == task.metric.name else ''}")

@@ -1,13 +1,17 @@
 """python -m tardis_core.evaluate: the figures of a run again, and one line for what is wrong."""
 
+import dataclasses
 import json
 
 import pytest
 import torch
 
+from tardis_core.build import build_network, build_task, load_data
+from tardis_core.config import NO_ESTIMATOR
 from tardis_core.evaluate import main
 from tardis_core.train import main as train
 from tardis_core.training import checkpoint
+from tardis_core.training.runs import load_checkpoint
 
 TINY = {
     "model.hidden": 8,
@@ -39,6 +43,22 @@ def test_the_figures_are_those_of_the_result(run, capsys, split, name):
 def test_a_checkpoint_file_will_do(run, capsys):
     assert main([str(run / "checkpoint.pt")]) == 0
     assert "update 4, test split of copy" in capsys.readouterr().out
+
+
+def test_uniform_reads_are_those_of_urmann_with_the_same_weights(run, capsys):
+    assert main([str(run), "--reads", "uniform", "--json"]) == 0
+    measured = json.loads(capsys.readouterr().out)
+    values, config = load_checkpoint(run / "best.pt")
+    task = build_task(config, load_data(config))
+    other = build_network(
+        dataclasses.replace(config, model="urmann", estimator=NO_ESTIMATOR), task.signature
+    )
+    kept = {k: v for k, v in values["network"].items() if k in other.state_dict()}
+    cells = other.state_dict()["model.fixed_N2"]
+    other.load_state_dict({**kept, "model.fixed_N2": cells})
+    assert measured["bce"] == task.evaluate(other.eval(), "test")["bce"]
+    assert main([str(run), "--reads", "uniform"]) == 0
+    assert "uniform reads" in capsys.readouterr().out
 
 
 def refused(capsys, *arguments):
