@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tardis_core import train
+from tardis_core import paper, train
 from tardis_core.build import build_network, build_task, load_data
 from tardis_core.cli import EXIT_DIVERGED, Parser, command, setting
 from tardis_core.config import NO_ESTIMATOR, Config, make_config
@@ -24,7 +24,6 @@ from tardis_core.tasks.base import TASKS, Metric, Signature
 from tardis_core.training.loop import Trainer
 
 TIMED_UPDATES, TIMED_SECONDS = 5, 2.0  # at least, by --speed
-SOLVED = 0.02  # nats a bit: the paper's success on copy and recall
 MEMORIES = (
     "lstm",
     "ntm",
@@ -41,30 +40,6 @@ MODELS = {
     "ptb": (*RECURRENT, *MEMORIES, "umann", "urmann"),
     "strokes": ("lstm", "tardis+gumbel", "tardis+reinforce"),
     "snli": ("attention", "attention-two-way", "lstm", "tardis+gumbel", "tardis+reinforce"),
-}
-# What the paper's tables say of each, at its own sizes and budgets.
-PAPER = {
-    "copy": dict.fromkeys(MEMORIES[1:], "success"),
-    "recall": dict.fromkeys(MEMORIES[1:], "success")
-    | dict.fromkeys(("dntm-discrete+gumbel", "dntm-discrete+reinforce"), "failure"),
-    "ptb": {
-        "clockwork": "1.46",
-        "bnlstm": "1.32",
-        "zoneout": "1.27",
-        "hyperlstm": "1.23",
-        "hmlstm": "1.24",
-        "lstm": "1.28",
-        "tardis+gumbel": "1.25",
-        "tardis+reinforce": "1.26",
-    },
-    "strokes": {"lstm": "3.00", "tardis+gumbel": "1.89", "tardis+reinforce": "2.09"},
-    "snli": {
-        "attention": "83.5",
-        "attention-two-way": "83.2",
-        "lstm": "81.7",
-        "tardis+gumbel": "84.3",
-        "tardis+reinforce": "82.4",
-    },
 }
 
 
@@ -174,13 +149,13 @@ def _row(
 ) -> list[str]:
     config = plan.config(model, plan.seeds[0])
     size = [str(config.model_settings.hidden), f"{plan.count(config):,}"]
-    paper = PAPER[plan.task].get(model, "")
+    told = _reported(model, config)
     if not results:
-        return [model, *size, "0", "", "", *([""] if bits else []), "", paper]
+        return [model, *size, "0", "", "", *([""] if bits else []), "", told]
     valid, test = (
         [result[split][metric.name] for result in results] for split in ("validation", "test")
     )
-    solved = sum(value < SOLVED for value in valid)
+    solved = sum(value < paper.SUCCESS for value in valid)
     return [
         model,
         *size,
@@ -189,8 +164,20 @@ def _row(
         _spread(test),
         *([f"{solved} of {len(results)}"] if bits else []),
         f"{statistics.median(result['symbols_per_second'] for result in results):,.0f}",
-        paper,
+        told,
     ]
+
+
+def _reported(model: str, config: Config) -> str:
+    """What the paper's table has for the model, at its own sizes and budgets; its best row."""
+    name, _, estimator = model.partition("+")
+    labels = [
+        row.label
+        for row in paper.rows(config.task)
+        if (row.settings.get("model"), row.settings.get("estimator", "")) == (name, estimator)
+    ]
+    told = paper.reported(config.task, labels[-1], config.task_settings) if labels else None
+    return "" if told is None else str(told)
 
 
 def _spread(values: Iterable[float]) -> str:

@@ -32,7 +32,7 @@ def test_the_table_is_filled_and_then_left_alone(tmp_path, capsys):
     table = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
     assert [line.split(" | ")[0] for line in table[2:]] == ["| lstm", "| tardis+reinforce"]
     assert all(line.split(" | ")[3] == "2" for line in table[2:])  # seeds
-    assert table[3].endswith("| success |")
+    assert table[3].endswith("| Success |")
     before = results(tmp_path)
     assert len(before) == 4
     assert rivals.main(arguments(tmp_path)) == 0
