@@ -112,7 +112,7 @@ def _image(path: Path) -> str:
 
 
 def _commands(evidence: Evidence) -> str:
-    lines = [*evidence.made_by, "", "# one run of each system alone:"]
+    lines = [*evidence.made_by, "", f"# one run of each system alone, on {evidence.data}:"]
     lines += [f"# {group.label}\n{training_command(group.config)}" for group in evidence.groups]
     return f"<pre>{html.escape(chr(10).join(lines))}</pre>"
 

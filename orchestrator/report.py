@@ -69,7 +69,7 @@ def _write_tables(plan: SweepPlan, folder: Path) -> None:
     number = best_trial(plan)
     if number is not None:
         config, value = _config_and_value(plan, number)
-        about = {"number": number, plan.metric: value, "command": training_command(config)}
+        about = {"number": number, plan.metric: value, "command": _command(plan, config)}
         text = json.dumps({**about, "config": config.to_dict()}, indent=2)
         (folder / "best_config.json").write_text(text + "\n")
 
@@ -101,7 +101,11 @@ def _config_and_value(plan: SweepPlan, number: int) -> tuple[Config, float]:
 def command_of(plan: SweepPlan, number: int) -> str:
     """The command that trains a trial again, with what it reached."""
     config, value = _config_and_value(plan, number)
-    return f"{training_command(config)}\n          valid {plan.metric} {value:.4g}"
+    return f"{_command(plan, config)}\n          valid {plan.metric} {value:.4g}"
+
+
+def _command(plan: SweepPlan, config: Config) -> str:
+    return training_command(config, plan.data_dir, plan.data)
 
 
 def _best_trials(plan: SweepPlan, data: Any) -> Iterator[Event]:
@@ -148,6 +152,6 @@ def _model(plan: SweepPlan, data: Any) -> Iterator[Event]:
         "scale": plan.scale,
         "sweep": plan.name,
         "trial": str(number),
-        "command": training_command(config),
+        "command": _command(plan, config),
     }
     yield Model(number, str(folder), registered_name(plan.task), value, plan.better, tags)

@@ -1,6 +1,7 @@
 """The paper's tables and figures again: `python -m orchestrator.reproduce NAME|all`."""
 
 import argparse
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from urllib.parse import quote
 from orchestrator import machine
 from orchestrator.reproductions.base import REPRODUCTIONS, Outcome, Request
 from tardis_core.cli import Parser, command
+from tardis_core.commands import data_options
 from tardis_core.data.files import write_atomically
 from tardis_core.errors import UserError
 from tardis_core.tasks.base import SCALES
@@ -109,7 +111,9 @@ def summary(name: str, request: Request, outcome: Outcome, seconds: float) -> st
     # A link of Markdown ends at a space.
     links = [(path.stem, quote(str(path.relative_to(request.folder)))) for path in shown]
     versions = ", ".join(f"{package} {version}" for package, version in machine.versions().items())
-    again = f"python -m orchestrator.reproduce {name} --scale {request.scale} --seed {request.seed}"
+    options = ["--scale", request.scale, "--seed", str(request.seed)]
+    options += data_options(request.data_dir, request.data)
+    again = shlex.join(["python", "-m", "orchestrator.reproduce", name, *options])
     return "\n".join(
         [
             f"# {name}",

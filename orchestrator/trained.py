@@ -8,7 +8,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,6 +60,9 @@ class Trained:
     config: Config
     folder: Path  # for results
     recorded: Recorded | None = None
+    # Where a sweep has its data from, and of which kind: the same again unless others are named.
+    data_dir: str | None = None
+    data: str = "auto"
 
     @property
     def title(self) -> str:
@@ -78,6 +81,7 @@ class Trained:
     def task(self, data_dir: str | None = None, data: str = "auto") -> Task:
         """The task on the data that the run was trained on; other data is refused."""
         recorded = self.values["provenance"]
+        data_dir, data = data_dir or self.data_dir, self.data if data == "auto" else data
         if data == "auto" and not recorded["real"]:
             data = "standin"
         loaded = load_data(self.config, data_dir, data)
@@ -142,7 +146,8 @@ def _of_sweep(plan: SweepPlan) -> Trained:
             f"the weights of trial {number} of the sweep {plan.name!r} are neither in "
             f"{masked(plan.ray_storage)} nor in {folder}"
         )
-    return _load(weights, folder, _recorded(plan, number))
+    found = _load(weights, folder, _recorded(plan, number))
+    return replace(found, data_dir=plan.data_dir, data=plan.data)
 
 
 def _recorded(plan: SweepPlan, number: int) -> Recorded | None:

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from tardis_core.build import load_data
 from tardis_core.cli import EXIT_INTERRUPTED, Parser, command, setting
+from tardis_core.commands import data_options
 from tardis_core.config import Config, make_config
 from tardis_core.data.files import SOURCES, check_source, data_dir
 from tardis_core.errors import Diverged, UserError
@@ -84,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"Go on with:\n  {_resume_command(folder, options)}"
         )
         return EXIT_INTERRUPTED
-    _report(trainer, folder)
+    _report(trainer, folder, data_options(options.data_dir, options.data))
     return 0
 
 
@@ -247,8 +248,12 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
-def _report(trainer: Trainer, folder: RunFolder) -> None:
-    """Measure the best weights on the test split, write and print the result."""
+def _report(trainer: Trainer, folder: RunFolder, data: list[str]) -> None:
+    """Measure the best weights on the test split, write and print the result.
+
+    Args:
+        data: the options that find the data again.
+    """
     best = checkpoint.load(folder.best)
     trainer.network.load_state_dict(best["network"])
     result = _result(trainer, best)
@@ -267,7 +272,8 @@ def _report(trainer: Trainer, folder: RunFolder) -> None:
     print(
         f"written to {folder.path}: config.json, metrics.csv, result.json, best.pt, checkpoint.pt"
     )
-    print(f"evaluate: python -m tardis_core.evaluate {folder.path}")
+    again = ["python", "-m", "tardis_core.evaluate", str(folder.path), *data]
+    print(f"evaluate: {shlex.join(again)}")
 
 
 def _result(trainer: Trainer, best: dict[str, Any]) -> dict[str, Any]:
@@ -286,10 +292,9 @@ def _result(trainer: Trainer, best: dict[str, Any]) -> dict[str, Any]:
 def _resume_command(folder: RunFolder, options: argparse.Namespace) -> str:
     """With the options that a checkpoint does not hold, where they were given."""
     words = ["python", "-m", "tardis_core.train", "--resume", str(folder.path)]
-    for name in ("device", "data_dir", "data"):
-        if getattr(options, name) not in (None, "auto"):
-            words += [f"--{name.replace('_', '-')}", getattr(options, name)]
-    return shlex.join(words)
+    if options.device != "auto":
+        words += ["--device", options.device]
+    return shlex.join([*words, *data_options(options.data_dir, options.data)])
 
 
 if __name__ == "__main__":

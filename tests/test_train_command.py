@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,16 @@ def test_a_run_writes_its_files_and_says_where(here, capsys, arguments, folder):
     assert sorted(os.listdir(here / "runs" / folder)) == FILES
     assert f"written to runs/{folder}: " in said.out
     assert f"python -m tardis_core.evaluate runs/{folder}" in said.out
+
+
+def test_the_command_to_evaluate_finds_the_same_data(here, capsys):
+    small = ["--set=model.hidden=8", "--set=training.batch=4", "--set=task.evaluation_symbols=500"]
+    words = ["ptb", "--scale", "smoke", *SHORT, *small, "--data", "standin", "--out", "a run"]
+    assert main([*words, "--data-dir", str(here)]) == 0
+    last = capsys.readouterr().out.splitlines()[-1].removeprefix("evaluate: ")
+    assert shlex.split(last)[2:] == [
+        *("tardis_core.evaluate", "a run", "--data-dir", str(here), "--data", "standin")
+    ]
 
 
 def test_the_lines_of_a_run(capsys):

@@ -94,6 +94,12 @@ def test_the_report_has_tables_pictures_and_the_best_configuration():
     assert str(plan.folder / "study.log") in {event.path for event in artifacts}
 
 
+def test_the_command_names_the_data_of_the_sweep():
+    plan = make_plan(data_dir="my data", data="real")
+    fill(plan, [0.5])
+    assert "--data-dir 'my data' --data real\n" in report.command_of(plan, 0)
+
+
 def test_the_best_configuration_comes_as_a_command_that_trains_it(capsys):
     plan = make_plan()
     fill(plan, [0.5, 0.1])

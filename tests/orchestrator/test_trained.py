@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -84,6 +85,20 @@ def test_a_sweep_is_its_best_trial(recorded_sweep):
         found = trained.find(name, NO_STORE)
         assert found.source == plan.folder / "best/trial-1/best.pt"
         assert found.recorded == (plan.tracking_uri, run_id)
+
+
+def test_the_data_of_a_sweep_is_taken_again_unless_another_is_named(tmp_path):
+    (tmp_path / "texts").mkdir()
+    plan = make_plan("texts", data_dir=str(tmp_path / "texts"), data="standin")
+    plan.save()
+    fill(plan, [0.4])
+    put_weights(plan, 0, "ptb")
+    found = trained.find("texts", NO_STORE)
+    assert found.task().data.provenance.name == "ptb-standin"
+    (tmp_path / "texts").rmdir()
+    with pytest.raises(UserError, match="must be a readable directory"):
+        replace(found, data="auto").task(data="real")
+    assert found.task(str(tmp_path)).data.provenance.name == "ptb-standin"
 
 
 def test_a_sweep_whose_store_is_away_is_found_all_the_same():
