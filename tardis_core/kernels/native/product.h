@@ -1,10 +1,12 @@
 /* The one matrix product: C (+)= A B, where B was packed.
  *
  * Packed means: its columns in panels of NV vectors, each panel row by row, so that the inner loop
- * reads it in one stream. A block of MR x NV accumulators stays in registers. */
+ * reads it in one stream. A block of MR x NV accumulators stays in registers. A panel is taken in
+ * pieces that the rows of A find in the nearest caches; while they use one, the next is fetched. */
 
 #define NV 3
 #define PANEL (NV * VL)
+enum { PIECE = 256 }; /* the most rows of a panel at a time */
 
 typedef struct Job Job;
 
@@ -50,16 +52,23 @@ static void pack(const Job *job, int64_t first, int64_t last) {
     }
 }
 
+typedef struct { /* what to fetch meanwhile: a line of the cache at every so many bytes */
+    const char *from;
+    int64_t step;
+} Next;
+
 static inline __attribute__((always_inline)) void block(
     const int rows, const int vectors, int64_t depth, const real *restrict A, int64_t row,
-    int64_t column, const real *restrict B, real *restrict C, int64_t ldc, int64_t width, int add) {
+    int64_t column, const real *restrict B, real *restrict C, int64_t ldc, int64_t width, int add,
+    Next next) {
     vec acc[MR][NV];
     UNROLLED
     for (int i = 0; i < rows; i++) {
         UNROLLED
         for (int j = 0; j < vectors; j++) acc[i][j] = (vec){0};
     }
-    for (int64_t k = 0; k < depth; k++, A += column, B += vectors * VL) {
+    for (int64_t k = 0; k < depth; k++, A += column, B += vectors * VL, next.from += next.step) {
+        __builtin_prefetch(next.from, 0, 2); /* to the second level */
         vec b[NV];
         UNROLLED
         for (int j = 0; j < vectors; j++) b[j] = load(B + j * VL);
@@ -82,13 +91,13 @@ static inline __attribute__((always_inline)) void block(
 }
 
 typedef void block_fn(int64_t depth, const real *A, int64_t row, int64_t column, const real *B,
-                      real *C, int64_t ldc, int64_t width, int add);
+                      real *C, int64_t ldc, int64_t width, int add, Next next);
 
 #define BLOCK(rows, vectors)                                                                     \
     static void CAT3(block, rows, vectors)(int64_t depth, const real *A, int64_t row,            \
                                            int64_t column, const real *B, real *C, int64_t ldc,  \
-                                           int64_t width, int add) {                             \
-        block(rows, vectors, depth, A, row, column, B, C, ldc, width, add);                      \
+                                           int64_t width, int add, Next next) {                  \
+        block(rows, vectors, depth, A, row, column, B, C, ldc, width, add, next);                \
     }
 #define BLOCKS(vectors) \
     BLOCK(1, vectors) BLOCK(2, vectors) BLOCK(3, vectors) BLOCK(4, vectors) MORE_BLOCKS(vectors)
@@ -126,15 +135,21 @@ static void product(int64_t rows, const real *A, int64_t lda, const Packed *b, r
         product_of_parts(rows, A, lda, b, C, ldc);
         return;
     }
-    int64_t blocks = (rows + MR - 1) / MR; /* of nearly equal height */
+    int64_t blocks = (rows + MR - 1) / MR, pieces = (b->depth + PIECE - 1) / PIECE;
     for (int64_t n0 = 0; n0 < b->width; n0 += PANEL) {
-        int64_t width = b->width - n0 < PANEL ? b->width - n0 : PANEL;
-        block_fn *const *fit = block_table[(width + VL - 1) / VL - 1];
-        for (int64_t i = 0, m0 = 0; i < blocks; i++) {
-            int64_t m1 = (i + 1) * rows / blocks;
-            fit[m1 - m0 - 1](b->depth, A + m0 * lda, lda, 1, b->data + n0 * b->depth,
-                             C + m0 * ldc + n0, ldc, width, add);
-            m0 = m1;
+        int64_t width = b->width - n0 < PANEL ? b->width - n0 : PANEL, vectors = (width + VL - 1) / VL;
+        int64_t line = vectors * VL, step = line * (int64_t)sizeof(real) / blocks;
+        const real *panel = b->data + n0 * b->depth;
+        for (int64_t j = 0, k0 = 0, k1; j < pieces; j++, k0 = k1) { /* of nearly equal depth */
+            k1 = (j + 1) * b->depth / pieces;
+            Next next = {(const char *)(panel + k1 * line), step};
+            for (int64_t i = 0, m0 = 0, m1; i < blocks; i++, m0 = m1) { /* and height */
+                m1 = (i + 1) * rows / blocks;
+                block_table[vectors - 1][m1 - m0 - 1](k1 - k0, A + m0 * lda + k0, lda, 1,
+                                                      panel + k0 * line, C + m0 * ldc + n0, ldc,
+                                                      width, add || j, next);
+                next.from += (k1 - k0) * step;
+            }
         }
     }
 }
@@ -156,8 +171,10 @@ static void product_transposed(int64_t columns, const real *A, int64_t lda, cons
         block_fn *const *fit = block_table[(width + VL - 1) / VL - 1];
         for (int64_t m0 = 0; m0 < columns; m0 += MR) {
             int64_t here = columns - m0 < MR ? columns - m0 : MR;
-            fit[here - 1](b->depth, room + m0 * b->depth, 1, here, b->data + n0 * b->depth,
-                          C + m0 * ldc + n0, ldc, width, add);
+            const real *strip = room + m0 * b->depth;
+            Next next = {(const char *)(strip + here * b->depth), here * (int64_t)sizeof(real)};
+            fit[here - 1](b->depth, strip, 1, here, b->data + n0 * b->depth, C + m0 * ldc + n0, ldc,
+                          width, add, next);
         }
     }
 }
