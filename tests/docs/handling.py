@@ -34,24 +34,13 @@ PLACEHOLDERS = {
 # Where a page wants the real data, which tests do not have.
 STANDIN = {"real": "standin"}
 
+WHOLE_WAY = "tests/docs/test_sweep_to_service.py::test_make_sweep_its_champion_and_the_examples"
 # Run, and to their end, by a test of their own. A key is a command or how it begins.
 BY_ANOTHER_TEST = {
-    "make sweep": (
-        "tests/docs/test_sweep_to_service.py::"
-        "test_the_champion_of_make_sweep_is_served_as_it_is_loaded"
-    ),
-    "mlflow models serve": (
-        "tests/docs/test_sweep_to_service.py::"
-        "test_the_champion_of_make_sweep_is_served_as_it_is_loaded"
-    ),
-    "curl http://127.0.0.1:5001/invocations": (
-        "tests/docs/test_sweep_to_service.py::"
-        "test_the_champion_of_make_sweep_is_served_as_it_is_loaded"
-    ),
-    "python examples/sweep_from_python.py": (
-        "tests/docs/test_sweep_to_service.py::"
-        "test_the_example_of_a_sweep_prints_its_leaderboard_and_draws"
-    ),
+    "make sweep": WHOLE_WAY,
+    "mlflow models serve": WHOLE_WAY,
+    "curl http://127.0.0.1:5001/invocations": WHOLE_WAY,
+    "python examples/sweep_from_python.py": WHOLE_WAY,
     "python -m tardis_core.train mytext": (
         "tests/docs/test_own_data.py::test_it_is_trained_and_answers"
     ),

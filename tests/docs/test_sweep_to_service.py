@@ -8,6 +8,10 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import mlflow
@@ -17,6 +21,9 @@ import ray
 from mlflow_stores import free_port, wait_for
 from shell_blocks import ROOT, blocks, commands_of
 
+import orchestrator
+from orchestrator.api import Sweep, words
+from orchestrator.options import parser, plan_from
 from orchestrator.sweep_command import main as sweep_command
 
 PAGE = ROOT / "docs" / "howto" / "serve.md"
@@ -24,88 +31,105 @@ TINY = ["--trials", "1", "--set", "training.updates=2", "--set", "model.hidden=8
 SIZES = re.compile(r"^UPDATES, TRIALS = \d+, \d+", re.MULTILINE)
 
 
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory):
-    """The folder in which `make sweep` has run, with a trial that is tiny; Ray stays for others."""
-    folder = tmp_path_factory.mktemp("swept")
-    told = subprocess.run(["make", "-n", "sweep"], cwd=ROOT, capture_output=True, text=True)
-    words = shlex.split(told.stdout.splitlines()[-1])
-    assert words[1:3] == ["-m", "orchestrator.sweep"], told
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        for name in ("TARDIS_DATA", "MLFLOW_TRACKING_URI", "RAY_ADDRESS"):
-            patch.delenv(name, raising=False)
-        assert sweep_command([*words[3:], *TINY]) == 0
-        yield folder
-    ray.shutdown()
-
-
 @pytest.fixture
-def here(swept, monkeypatch):
-    monkeypatch.chdir(swept)
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    yield swept
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("TARDIS_DATA", "MLFLOW_TRACKING_URI", "RAY_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    yield tmp_path
+    ray.shutdown()
     mlflow.set_tracking_uri(None)
     plt.close("all")
 
 
-def test_the_champion_of_make_sweep_is_served_as_it_is_loaded(here, capsys):
-    """Both answers are to the same input, by the commands of the page."""
+def test_make_sweep_its_champion_and_the_examples(here, monkeypatch, capsys):
+    """One test: Ray takes its time to start, and all of these share it."""
+    make_sweep()
+    loaded = load_champion()
+    with service() as ask:  # it takes its time to start, too
+        found = example_sweeps(monkeypatch, capsys)
+        notebook_runs(monkeypatch, found)
+        served = ask()
+    assert len(loaded["continuation"][0]) == 40
+    assert served["continuation"][0] == loaded["continuation"][0]
+    assert served["bits_per_symbol"][0] == pytest.approx(loaded["bits_per_symbol"][0], rel=1e-6)
+
+
+def make_sweep() -> None:
+    """What `make sweep` would run, with a trial that is tiny."""
+    told = subprocess.run(["make", "-n", "sweep"], cwd=ROOT, capture_output=True, text=True)
+    asked = shlex.split(told.stdout.splitlines()[-1])
+    assert asked[1:3] == ["-m", "orchestrator.sweep"], told
+    assert sweep_command([*asked[3:], *TINY]) == 0
+
+
+def load_champion() -> pd.DataFrame:
+    """The answer that the page gets in Python."""
     names: dict = {}
     exec(blocks(PAGE, "python")[0], names)
-    loaded = names["answer"]
-    assert len(loaded["continuation"][0]) == 40
-    assert "continuation" in capsys.readouterr().out
+    return names["answer"]
 
+
+@contextmanager
+def service() -> Iterator:
+    """The server of the page, on a port of its own; gives a function that asks as the page does."""
     (serve,) = [each.words for each in commands_of(PAGE) if each.words[0] == "mlflow"]
     (curl,) = [each.words for each in commands_of(PAGE) if each.words[0] == "curl"]
     port = str(free_port())
-    environment = {
-        **os.environ,
-        "MLFLOW_TRACKING_URI": "sqlite:///mlflow.db",
-        "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}",
-    }
+    path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+    environment = {**os.environ, "MLFLOW_TRACKING_URI": "sqlite:///mlflow.db", "PATH": path}
     with open("service.log", "wb") as log:
-        service = subprocess.Popen(
+        process = subprocess.Popen(
             [word.replace("5001", port) for word in serve],
             env=environment,
             stdout=log,
             stderr=log,
             start_new_session=True,
         )
-    try:
+
+    def ask() -> pd.DataFrame:
         told: list[str] = []
 
         def answers() -> bool:
-            assert service.poll() is None, (here / "service.log").read_text()
-            ask = ["curl", "--silent", *(word.replace("5001", port) for word in curl[1:])]
-            told.append(subprocess.run(ask, capture_output=True, text=True).stdout)
+            assert process.poll() is None, Path("service.log").read_text()
+            question = ["curl", "--silent", *(word.replace("5001", port) for word in curl[1:])]
+            told.append(subprocess.run(question, capture_output=True, text=True).stdout)
             time.sleep(0 if told[-1] else 0.3)
             return bool(told[-1])
 
         wait_for(answers)
+        return pd.DataFrame(json.loads(told[-1])["predictions"])
+
+    try:
+        yield ask
     finally:
-        os.killpg(service.pid, 15)
-        service.wait(30)
-    served = pd.DataFrame(json.loads(told[-1])["predictions"])
-    assert served["continuation"][0] == loaded["continuation"][0]
-    assert served["bits_per_symbol"][0] == pytest.approx(loaded["bits_per_symbol"][0], rel=1e-6)
+        os.killpg(process.pid, 15)
+        process.wait(30)
 
 
-def test_the_example_of_a_sweep_prints_its_leaderboard_and_draws(here, monkeypatch, capsys):
+def example_sweeps(monkeypatch, capsys) -> Sweep:
+    """The script prints its leaderboard, and draws."""
     monkeypatch.setattr(sys, "argv", ["sweep_from_python.py", "--trials", "1"])
     runpy.run_path(str(ROOT / "examples" / "sweep_from_python.py"), run_name="__main__")
     assert re.search(r"0 +complete +0\.\d+ +gumbel", capsys.readouterr().out)
-    assert (here / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert Path("curves.png").read_bytes().startswith(b"\x89PNG")
+    (name,) = [path.name for path in Path("sweeps").glob("copy-smoke-*")]
+    return Sweep.load(name)
 
 
-def test_the_code_of_the_notebook_runs_from_top_to_bottom(here):
+def notebook_runs(monkeypatch, found: Sweep) -> None:
+    """The code of the notebook, from top to bottom; its sweep is the one of the example."""
+
+    def sweep(task, **options):
+        plan = plan_from(parser().parse_args(words(task, **options, name="of-the-notebook")))
+        same = ("name", "sweep_id", "trials")
+        assert replace(plan, **{each: getattr(found.plan, each) for each in same}) == found.plan
+        return found
+
+    monkeypatch.setattr(orchestrator, "sweep", sweep, raising=False)
     notebook = json.loads((ROOT / "examples" / "walkthrough.ipynb").read_text())
     cells = ["".join(each["source"]) for each in notebook["cells"] if each["cell_type"] == "code"]
-    cells[0], smaller = re.subn(
-        r"(?m)^UPDATES, TRIALS = \d+, \d+", "UPDATES, TRIALS = 2, 1", cells[0]
-    )
+    cells[0], smaller = SIZES.subn("UPDATES, TRIALS = 2, 1", cells[0])
     assert smaller == 1
     names: dict = {"__name__": "__main__"}
     for cell in cells:
