@@ -12,6 +12,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from tardis_core.cli import Parser, command
+from tardis_core.config import config_from_dict
 from tardis_core.errors import UserError
 from tardis_core.tasks.base import TASKS
 
@@ -19,13 +20,12 @@ from tardis_core.tasks.base import TASKS
 def read(run: Path) -> tuple[str, str, list[dict[str, float]]]:
     """The task of a run, its name in a legend, and its validations."""
     try:
-        config = json.loads((run / "config.json").read_text())["config"]
+        config = config_from_dict(json.loads((run / "config.json").read_text())["config"])
         with open(run / "metrics.csv") as file:
             rows = [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"{run} is not the folder of a run: {error}") from error
-    estimator = "" if config["estimator"] == "none" else f" {config['estimator']}"
-    return config["task"], f"{config['model']}{estimator}, seed {config['seed']}", rows
+    return config.task, f"{config.system}, seed {config.seed}", rows
 
 
 @command

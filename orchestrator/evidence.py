@@ -115,8 +115,7 @@ def _of_search(plan: SweepPlan, several: bool) -> list[Group]:
     found: dict[str, list[Run]] = {}
     for record in results.read(plan).values():
         if record.best_row(plan.metric, plan.better):
-            label = " ".join(record.params[name] for name in ("model", "estimator"))
-            label = label.removesuffix(" none")
+            label = record.config().system
             found.setdefault(f"{plan.name}: {label}" if several else label, []).append(
                 _run(record, plan)
             )
@@ -203,17 +202,16 @@ def _label(groups: Iterable[tuple[Run, ...]]) -> list[Group]:
     settings = [runs[0].config.settings() for runs in found]
     made = []
     for runs, own in zip(found, settings, strict=True):
-        config = runs[0].config
-        alike = [s for r, s in zip(found, settings, strict=True) if _names(r) == _names(runs)]
-        differing = sorted({k for s in alike for k in s if s[k] != own[k]})
-        words = [config.model, *([config.estimator] if config.estimator != "none" else [])]
-        words += [f"{key}={own[key]}" for key in differing]
+        system = runs[0].config.system
+        alike = [
+            theirs
+            for others, theirs in zip(found, settings, strict=True)
+            if others[0].config.system == system
+        ]
+        differing = sorted({k for theirs in alike for k in theirs if theirs[k] != own[k]})
+        words = [system, *(f"{key}={own[key]}" for key in differing)]
         made.append(Group(" ".join(words), runs))
     return made
-
-
-def _names(runs: tuple[Run, ...]) -> tuple[str, str]:
-    return runs[0].config.model, runs[0].config.estimator
 
 
 def _checked(

@@ -8,7 +8,6 @@ from orchestrator import results
 from orchestrator.plan import SweepPlan
 
 ORDER = ("complete", "pruned", "stopped", "running", "failed")
-FIRST = ("number", "state", "objective", "step", "validations", "seconds")
 
 
 def table(plan: SweepPlan) -> pd.DataFrame:
@@ -53,7 +52,7 @@ def markdown(plan: SweepPlan, most: int = 8) -> str:
 def _leading(plan: SweepPlan, most: int) -> pd.DataFrame:
     """The first rows of the table, with the settings in which they differ."""
     frame = table(plan).head(most)
-    settings = [name for name in frame.columns if name not in FIRST]
+    settings = [name for name in frame.columns if name not in results.HOW_IT_WENT]
     varying = [name for name in settings if frame[name].astype(str).nunique() > 1]
     shown = frame[["number", "state", "objective", "validations", *varying[:6]]]
     return shown.rename(columns={"objective": plan.metric})

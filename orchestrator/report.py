@@ -125,7 +125,7 @@ def _look_inside(weights: Path, data: Any) -> list[Path]:
         return []
     task = build_task(config, data)
     network = load_network(values, config, weights)
-    title = f"{config.task}, {config.model} {config.estimator}, scale {config.scale}"
+    title = f"{config.task}, {config.system}, scale {config.scale}"
     return inspect_model(network, task, weights.parent / "inspect", title, "valid").pictures
 
 

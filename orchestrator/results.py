@@ -17,6 +17,8 @@ from orchestrator.events import (
 from orchestrator.plan import SweepPlan
 from tardis_core.config import Config, make_config
 
+# The columns of a table of trials; those of the settings follow.
+HOW_IT_WENT = ("number", "state", "objective", "step", "validations", "seconds")
 NAMES = ("task", "model", "estimator", "scale", "seed")  # parameters that are no settings
 
 
@@ -100,8 +102,7 @@ def _state(event: TrialEnded) -> str:
 def trials(plan: SweepPlan) -> pd.DataFrame:
     """One row a trial: how it went, and every setting that it had."""
     rows = [_row(trial, plan) for trial in read(plan).values()]
-    empty = ["number", "state", "objective", "step", "validations", "seconds"]
-    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=empty)
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(HOW_IT_WENT))
 
 
 def _row(trial: TrialRecord, plan: SweepPlan) -> dict[str, Any]:

@@ -68,9 +68,8 @@ class Trained:
     def title(self) -> str:
         """What it is, for people: with the data, and so with the word stand-in where it is one."""
         config = self.config
-        estimator = "" if config.estimator == "none" else f" {config.estimator}"
         return (
-            f"{self.values['provenance']['name']}, {config.model}{estimator}, scale {config.scale},"
+            f"{self.values['provenance']['name']}, {config.system}, scale {config.scale},"
             f" seed {config.seed}, update {self.values['update']}"
         )
 

@@ -40,6 +40,11 @@ class Config:
     estimator_settings: Any | None
     training: TrainingConfig
 
+    @property
+    def system(self) -> str:
+        """What is trained, in the words of a table: the model, and the estimator if it has one."""
+        return self.model if self.estimator == NO_ESTIMATOR else f"{self.model} {self.estimator}"
+
     def sections(self) -> dict[str, Any]:
         """The sections that this run has, by the names that settings are called by."""
         every = {

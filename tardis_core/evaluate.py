@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps({"split": options.split, "update": values["update"], **measured}))
         return 0
     print(
-        f"{config.task}, {config.model}, estimator {config.estimator}, scale {config.scale}, "
+        f"{config.task}, {config.system}, scale {config.scale}, "
         f"seed {config.seed}: update {values['update']}, {options.split} split of {provenance.name}"
         f"{', uniform reads' if options.reads == 'uniform' else ''}"
     )

@@ -103,7 +103,7 @@ def _config(options: argparse.Namespace) -> Config:
 
 
 def _print_settings(config: Config) -> int:
-    print(f"{config.task}, model {config.model}, estimator {config.estimator}, {config.scale}:")
+    print(f"{config.task}, {config.system}, scale {config.scale}:")
     for key, value in config.settings().items():
         print(f"  {key}={value}")
     return 0
@@ -127,8 +127,7 @@ def _data(options: argparse.Namespace, config: Config) -> Any:
 
 def _free_folder(config: Config) -> Path:
     """runs/copy-tardis-gumbel-small-seed0, or with -2, -3 ... if that is taken."""
-    parts = [config.task, config.model, config.estimator, config.scale, f"seed{config.seed}"]
-    name = "-".join(part for part in parts if part != "none")
+    name = "-".join([config.task, *config.system.split(), config.scale, f"seed{config.seed}"])
     path, number = Path("runs") / name, 1
     while path.exists():
         number += 1
@@ -170,9 +169,8 @@ def _restore(trainer: Trainer, values: dict[str, Any], path: Path) -> None:
 def _headline(trainer: Trainer) -> str:
     config, data = trainer.config, trainer.provenance
     parameters = sum(each.numel() for each in trainer.network.parameters())
-    estimator = "" if config.estimator == "none" else f" with {config.estimator}"
     return (
-        f"{config.task}: {config.model}{estimator}, {trainer.backend} backend, "
+        f"{config.task}: {config.system.replace(' ', ' with ')}, {trainer.backend} backend, "
         f"{parameters:,} parameters, scale {config.scale} (change with --scale), "
         f"seed {config.seed}, on {trainer.device}\n"
         f"data: {data.name}, {data.origin}"

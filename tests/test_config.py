@@ -311,3 +311,8 @@ def test_an_unknown_name_lists_the_choices(names, kind):
 def test_a_seed_must_be_one_that_all_generators_take(seed):
     with pytest.raises(UserError, match=f"seed must be .*, not {seed}$"):
         make_config("copy", seed=seed)
+
+
+def test_a_system_is_called_by_its_model_and_its_estimator():
+    assert make_config("copy", "tardis", "reinforce").system == "tardis reinforce"
+    assert make_config("copy", "lstm").system == "lstm"
