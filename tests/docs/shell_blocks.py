@@ -1,5 +1,6 @@
 """The commands of the documentation: fenced `sh` blocks, and `python -m ...` in sentences."""
 
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -47,7 +48,7 @@ def commands_of(page: Path) -> Iterator[Command]:
                 words.append(word)
             elif words:
                 if plain := _plain(words):
-                    yield Command(plain, str(page.relative_to(ROOT)))
+                    yield Command(plain, os.path.relpath(page, ROOT))
                 words = []
 
 

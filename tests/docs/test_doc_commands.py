@@ -26,7 +26,7 @@ from handling import (
     found_in,
 )
 from mlflow_stores import fresh_sqlite
-from shell_blocks import PAGES, ROOT, Command, blocks, every_command
+from shell_blocks import PAGES, ROOT, Command, blocks, commands_of, every_command
 from sweep_logs import fill, make_plan
 
 from orchestrator import dry_run
@@ -187,6 +187,21 @@ def test_the_files_that_it_names_exist_and_its_sweep_is_one(command):
 def test_no_table_has_an_entry_that_the_documentation_lost(table):
     shown = [command.text for command in COMMANDS]
     assert [key for key in table if not any(found_in({key: "x"}, text) for text in shown)] == []
+
+
+def test_commands_are_read_as_a_shell_reads_them(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "Type `sudo .venv/bin/python -m one --x` but not `python -m ...`.\n"
+        "```sh\nA=1 first 'two words' \\\n    --last   # why\nthis && that\nexport B=2\n```\n"
+        "```\nno command\n```\n"
+    )
+    assert [command.words for command in commands_of(page)] == [
+        ("first", "two words", "--last"),
+        ("this",),
+        ("that",),
+        ("python", "-m", "one", "--x"),
+    ]
 
 
 def test_all_pages_are_looked_at():
