@@ -26,6 +26,7 @@ from benchmarks.sweep_checks import (
     violations,
     wait_for,
 )
+from orchestrator.trial import WENT_ON_FROM
 
 NAME = "s"
 
@@ -52,7 +53,7 @@ def play(folder: Path, trials: int, rng: random.Random) -> Round:
     time.sleep(rng.uniform(0, 0.5))
     process.kill()
     process.wait()
-    killed, killed_at, before = time.time(), len(events(sweep)), reported(sweep)
+    killed_at, before = len(events(sweep)), reported(sweep)
 
     process = start(folder, "--resume", NAME)
     code = process.wait(600)
@@ -70,10 +71,8 @@ def play(folder: Path, trials: int, rng: random.Random) -> Round:
 
     repeated = 0
     for trial in ray_trials(sweep):
-        last, known = trial.last_result, len(before.get(trial.config["number"], ()))
-        if last.get("timestamp", 0) > killed:
-            went_on_from = last["training_iteration"] - last["iterations_since_restore"]
-            repeated = max(repeated, min(known, last["training_iteration"]) - went_on_from)
+        known = len(before.get(trial.config["number"], ()))
+        repeated = max(repeated, known - trial.last_result.get(WENT_ON_FROM, 0))
     if repeated > 1:
         wrong.append(f"a trial made {repeated} reports again")
     entries = sum(len(recorded) for recorded in at_kill.values())

@@ -30,6 +30,7 @@ from benchmarks.sweep_checks import (
     wait_for,
 )
 from orchestrator.events import Metrics
+from orchestrator.trial import WENT_ON_FROM
 
 NAME, TRIALS = "s", 8
 
@@ -153,7 +154,7 @@ def without_worker(updates: int) -> list[str]:
     resumed = 0
     for trial in ray_trials(sweep):
         last, number = trial.last_result, trial.config["number"]
-        went_on_from = last["training_iteration"] - last["iterations_since_restore"]
+        went_on_from = last[WENT_ON_FROM]
         if trial.num_failures:
             resumed += 1
             made = len(before.get(number, ()))

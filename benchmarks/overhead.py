@@ -73,16 +73,13 @@ def _check(log: EventLog, trials: int) -> None:
 def plain(trials: int, folder: Path, number: int) -> float:
     """Seconds that Ray Tune takes as it comes, with the same space, sampler and scheduler."""
     with patch.dict(os.environ):
-        os.environ.pop("TUNE_GLOBAL_CHECKPOINT_S", None)
         os.environ.pop("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", None)
         return _plainly(trials, folder, f"plain-{number}", number)
 
 
 def bare(trials: int, folder: Path, number: int) -> float:
     """The same without the files that Ray Tune writes of every trial."""
-    with patch.dict(os.environ):
-        os.environ.pop("TUNE_GLOBAL_CHECKPOINT_S", None)
-        return _plainly(trials, folder, f"bare-{number}", number)
+    return _plainly(trials, folder, f"bare-{number}", number)
 
 
 def _plainly(trials: int, folder: Path, name: str, seed: int) -> float:

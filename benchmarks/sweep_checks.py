@@ -17,6 +17,7 @@ from ray.tune import ExperimentAnalysis
 from ray.tune.experiment import Trial
 
 from orchestrator.events import LOG, Event, Metrics, scan
+from orchestrator.storage import experiments
 
 PATIENCE = 300.0  # seconds for what takes some, on a machine that may be busy with something else
 # A trial of a second or two: the smallest that still has a few reports.
@@ -98,18 +99,20 @@ def expected_rungs(
     }
 
 
-def rungs(sweep: Path, experiment: str = "trials") -> dict[int, dict[int, float]]:
-    """ASHA's rungs in the last snapshot that Ray made of the experiment."""
-    newest = max((sweep / "ray" / experiment).glob("callback-states-*.pkl"))
+def rungs(sweep: Path, experiment: str = "") -> dict[int, dict[int, float]]:
+    """ASHA's rungs in the last snapshot that Ray made of the experiment, by default the last."""
+    folder = sweep / "ray" / (experiment or experiments(str(sweep / "ray"))[-1])
+    newest = max(folder.glob("callback-states-*.pkl"))
     states = pickle.loads(newest.read_bytes()).values()
     (found,) = [state["rungs"] for state in states if state and "rungs" in state]
     return found
 
 
-def ray_trials(sweep: Path, experiment: str = "trials") -> list[Trial]:
-    """What Ray knows of its trials."""
+def ray_trials(sweep: Path) -> list[Trial]:
+    """What Ray knows of the trials of the last start."""
     logging.getLogger("ray.tune").setLevel(logging.ERROR)  # it misses files that nobody needs
-    return ExperimentAnalysis(str(sweep / "ray" / experiment)).trials or []
+    last = experiments(str(sweep / "ray"))[-1]
+    return ExperimentAnalysis(str(sweep / "ray" / last)).trials or []
 
 
 def runs(folder: Path) -> tuple[MlflowClient, list[Run], list[Run]]:

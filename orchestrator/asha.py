@@ -6,7 +6,7 @@ from typing import Any
 
 from optuna.trial import FrozenTrial
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import ASHAScheduler, TrialScheduler
+from ray.tune.schedulers import ASHAScheduler
 
 from orchestrator.search import OBJECTIVE
 
@@ -32,12 +32,9 @@ class Asha(ASHAScheduler):
             stop_last_trials=False,
         )
         self._sign = 1.0 if mode == "max" else -1.0  # a rung keeps what is to be raised
-        self._told: frozenset[int] = frozenset()  # what the study had as ended
 
     def recall(self, trials: Iterable[FrozenTrial]) -> None:
         """Take in what the study knows; before the first trial starts."""
-        trials = list(trials)
-        self._told = frozenset(trial.number for trial in trials if trial.state.is_finished())
         for trial in trials:
             for milestone, recorded in self._rungs():
                 reached = [step for step in trial.intermediate_values if step >= milestone]
@@ -49,8 +46,6 @@ class Asha(ASHAScheduler):
         super().on_trial_add(tune_controller, _by_number(trial))
 
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        if trial.config["number"] in self._told:
-            return TrialScheduler.STOP  # what was decided before the driver was killed stands
         return super().on_trial_result(tune_controller, _by_number(trial), result)
 
     def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from optuna.trial import TrialState
 from ray.tune import ExperimentAnalysis
+from ray.tune.experiment import Trial
 
 from orchestrator import trust
 from orchestrator.events import (
@@ -23,6 +24,7 @@ from orchestrator.noise import quiet
 from orchestrator.plan import SweepPlan, load_plan
 from orchestrator.recorder import STATUS
 from orchestrator.search import open_study
+from orchestrator.storage import experiments
 from orchestrator.tracking import Tracker
 from tardis_core.cli import Parser, command
 
@@ -64,18 +66,23 @@ def account_of_study(plan: SweepPlan) -> Account:
 
 
 def account_of_ray(plan: SweepPlan) -> Account:
-    """What Ray's last snapshots have; a snapshot may be a second behind."""
+    """What Ray's last snapshots have as ended; a killed driver leaves one that is behind."""
     made = Account()
-    for experiment in plan.experiments:
+    for experiment in experiments(plan.ray_storage):
         path = f"{plan.ray_storage.rstrip('/')}/{experiment}"
-        if "://" not in path and not Path(path).is_dir():
-            continue
         if "://" not in path:
             trust.check_folder(Path(path))
-        for trial in ExperimentAnalysis(path).trials or []:
-            ended = trial.status in RAY_ENDS
-            made.status[int(trial.config["number"])] = "ended" if ended else "RUNNING"
+        for trial in _snapshot(path):
+            if trial.status in RAY_ENDS:
+                made.status[int(trial.config["number"])] = "ended"
     return made
+
+
+def _snapshot(path: str) -> list[Trial]:
+    try:
+        return ExperimentAnalysis(path).trials or []
+    except (EOFError, ValueError):
+        return []  # a kill came while Ray wrote it
 
 
 def account_of_mlflow(plan: SweepPlan, experiment: str, metric: str) -> Account:
@@ -102,9 +109,9 @@ def differences(log: Account, study: Account, ray: Account, mlflow: Account) -> 
     found = [f"MLflow has trial {number} more than once" for number in mlflow.twins]
     found += _statuses("Optuna", study.status, log.status)
     found += _statuses("MLflow", mlflow.status, log.status)
-    for number, status in ray.status.items():
-        if status == "RUNNING" and log.status.get(number, "RUNNING") != "RUNNING":
-            found.append(f"Ray has trial {number} as running, the log as {log.status[number]}")
+    for number in ray.status:
+        if log.status.get(number, "RUNNING") == "RUNNING":
+            found.append(f"Ray has trial {number} as ended, the log does not")
     for number, steps in log.steps.items():
         missing = Counter(steps) - Counter(mlflow.steps.get(number, []))
         extra = Counter(mlflow.steps.get(number, [])) - Counter(steps)

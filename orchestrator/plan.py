@@ -65,7 +65,7 @@ class SweepPlan:
     tracking_uri: str = ""
     data_dir: str | None = None
     data: str = "auto"
-    part: int = 0  # raised by every extension: Ray cannot add trials to an experiment that exists
+    part: int = 0  # raised by every extension
     sweep_id: str = field(default_factory=new_id)
 
     @property
@@ -84,16 +84,6 @@ class SweepPlan:
         if not self.storage:
             return str(self.folder.absolute() / "ray")
         return f"{self.storage.rstrip('/')}/{self.name}-{self.sweep_id[:8]}"
-
-    @property
-    def experiment(self) -> str:
-        """The name of Ray's experiment in its storage."""
-        return self.experiments[-1]
-
-    @property
-    def experiments(self) -> list[str]:
-        """Those of all parts of the sweep, this one last."""
-        return ["trials", *(f"trials-{part}" for part in range(1, self.part + 1))]
 
     def jobs(self) -> list[dict[str, Any]]:
         """The trials of a comparison, every candidate with the first seed before the next seed."""

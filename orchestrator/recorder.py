@@ -1,11 +1,12 @@
 """The bridge from Ray to the event log: what a trial does becomes an event, once."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 from ray import tune
 from ray.tune.experiment import Trial
 
@@ -38,8 +39,19 @@ class Recorder(tune.Callback):
     def setup(self, *arguments: Any, **info: Any) -> None:
         """Tell the scheduler what was before: the sweep may be resumed or extended."""
         if self.scheduler is not None:
-            study = open_study(self.folder, self.plan.name)
-            self.scheduler.recall(study.get_trials(deepcopy=False))
+            trials = open_study(self.folder, self.plan.name).get_trials(deepcopy=False)
+            self.scheduler.recall(trials)
+            self._catch_up(trials)
+
+    def _catch_up(self, trials: Sequence[FrozenTrial]) -> None:
+        """Record the end of trials whose driver was killed when it had told only the study."""
+        unfinished = set(self.log.open_trials())
+        for trial in trials:
+            if trial.number in unfinished and trial.state.is_finished():
+                tags = {OBJECTIVE: str(trial.value)} if trial.value is not None else {}
+                if trial.state is TrialState.PRUNED:
+                    tags["pruned"] = "true"
+                self.log.append(TrialEnded(trial.number, STATUS[trial.state], tags))
 
     def get_state(self) -> dict[str, Any] | None:
         # Nothing is restored from it; it lets others look at the rungs.

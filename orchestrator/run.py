@@ -12,13 +12,13 @@ from ray.exceptions import AuthenticationError
 from ray.tune.experiment import Trial
 
 import search_spaces
-from orchestrator import ray_token, results, trust
+from orchestrator import ray_token, results
 from orchestrator.asha import Asha
 from orchestrator.noise import quiet
 from orchestrator.plan import SweepPlan
 from orchestrator.recorder import Recorder, number_of
 from orchestrator.search import Search, open_study
-from orchestrator.storage import restore_places
+from orchestrator.storage import next_experiment
 from orchestrator.trial import train_trial
 from tardis_core.errors import UserError
 
@@ -26,9 +26,6 @@ WORKER_RETRIES = 3  # of a trial whose process or node died
 
 # Read by Ray when it starts, in this process and in its children.
 RAY_SETTINGS = {
-    # A killed driver loses what came after the last snapshot of the experiment.
-    "TUNE_GLOBAL_CHECKPOINT_S": "1",
-    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -115,19 +112,13 @@ def space_of(plan: SweepPlan) -> search_spaces.BoundSpace:
 
 
 def run(plan: SweepPlan, data: Any, at_once: int, callbacks: list[tune.Callback]) -> None:
-    """Run the sweep until every trial has ended; what a killed driver left is taken up."""
-    trainable = _trainable(plan, data)
-    path = f"{plan.ray_storage.rstrip('/')}/{plan.experiment}"
-    if tune.Tuner.can_restore(path):
-        if "://" not in path:
-            trust.check_folder(Path(path))
-        restore_places(plan)
-        # Ray does not save functions of a parameter space: it wants them again.
-        listed = _listed(plan) if plan.candidates else None
-        tuner = tune.Tuner.restore(path, trainable, resume_unfinished=True, param_space=listed)
-    else:
-        tuner = _new_tuner(plan, trainable, at_once, callbacks)
-    tuner.fit()
+    """Run the sweep until every trial has ended; what was left in the middle is taken up.
+
+    Ray's snapshots are not restored: a killed driver leaves them old, or half written. The study
+    and the log say what has ended, the checkpoints of the others how far they had come.
+    """
+    if ended(plan) < plan.trials:
+        _tuner(plan, _trainable(plan, data), at_once, callbacks).fit()
 
 
 def _trainable(plan: SweepPlan, data: Any) -> Any:
@@ -143,6 +134,7 @@ def _trainable(plan: SweepPlan, data: Any) -> Any:
         judge=plan.judge,
         test=plan.test,
         retry_smaller_batch=plan.retry_smaller_batch,
+        storage=plan.ray_storage,
         data=data,
     )
     return tune.with_resources(bound, resources_of(plan))
@@ -153,7 +145,7 @@ def resources_of(plan: SweepPlan) -> Resources:
     return {"cpu": plan.cpus_per_trial, "gpu": plan.gpus_per_trial}
 
 
-def _new_tuner(
+def _tuner(
     plan: SweepPlan, trainable: Any, at_once: int, callbacks: list[tune.Callback]
 ) -> tune.Tuner:
     scheduler = None if plan.candidates else Asha(plan.mode, plan.reports)
@@ -172,7 +164,7 @@ def _new_tuner(
             trial_dirname_creator=trial_name,
         ),
         run_config=tune.RunConfig(
-            name=plan.experiment,
+            name=next_experiment(plan.ray_storage),
             storage_path=plan.ray_storage,
             failure_config=tune.FailureConfig(max_failures=WORKER_RETRIES),
             checkpoint_config=tune.CheckpointConfig(num_to_keep=2),
@@ -196,10 +188,11 @@ def _search(plan: SweepPlan) -> Search:
 
 
 def _listed(plan: SweepPlan) -> dict[str, Any]:
-    """Every trial of a comparison once, in order, in the shape that `Search` proposes."""
+    """The trials of a comparison that have not ended, in the shape that `Search` proposes."""
     settings = [job["settings"] for job in plan.jobs()]
+    over = {trial.number for trial in results.read(plan).values() if trial.ended}
     return {
-        "number": tune.grid_search(list(range(len(settings)))),
+        "number": tune.grid_search([each for each in range(len(settings)) if each not in over]),
         "settings": tune.sample_from(lambda chosen: settings[chosen["number"]]),
     }
 

@@ -93,9 +93,8 @@ class Search(OptunaSearch):
 
     - Pruned trials are told as pruned with their values, failed and NaN ones as failed; the
       original tells both as complete or not at all.
-    - A trial that is already told is left alone: a restored sweep repeats what came after
-      Ray's last snapshot.
-    - A trial that the study knows as running and Ray does not know is handed out again.
+    - What the study has already is not told again: a trial that goes on repeats its reports.
+    - A trial that the study knows as running is handed out again, before there are new ones.
     - The sampler is made anew for every trial from the seed and the number of the trial, so that
       proposals depend on the seed and the results, not on how often the driver was restarted.
     """

@@ -1,11 +1,19 @@
-"""Where Ray keeps trials and checkpoints: a folder, or an address such as s3://bucket/folder."""
+"""Where Ray keeps trials and checkpoints: a folder, or an address such as s3://bucket/folder.
 
+Each start of a sweep is an experiment of its own there, `trials-0`, `trials-1` and so on: a trial
+that was interrupted in one goes on in the next.
+"""
+
+import re
 from pathlib import Path
 
 from pyarrow import fs
+from ray.tune import Checkpoint
 
 from orchestrator.plan import SweepPlan
-from orchestrator.trial import BEST, CHECKPOINT_FOLDER
+
+CHECKPOINT, BEST = "checkpoint.pt", "best.pt"
+_EXPERIMENT = re.compile(r"trials-(\d+)")
 
 
 def filesystem_of(storage: str) -> tuple[fs.FileSystem, str]:
@@ -15,17 +23,41 @@ def filesystem_of(storage: str) -> tuple[fs.FileSystem, str]:
     return fs.LocalFileSystem(), str(Path(storage).absolute())
 
 
+def experiments(storage: str) -> list[str]:
+    """The experiments of a sweep, in their order."""
+    filesystem, root = filesystem_of(storage)
+    numbers = [
+        int(named[1])
+        for info in _list(filesystem, root)
+        if (named := _EXPERIMENT.fullmatch(info.base_name))
+    ]
+    return [f"trials-{number}" for number in sorted(numbers)]
+
+
+def next_experiment(storage: str) -> str:
+    """A name for one more."""
+    held = experiments(storage)
+    return f"trials-{int(held[-1].partition('-')[2]) + 1 if held else 0}"
+
+
+def checkpoints_of(storage: str, number: int) -> list[Checkpoint]:
+    """The checkpoints of a trial, the newest first."""
+    filesystem, _ = filesystem_of(storage)
+    folders = [
+        # Ray numbers the checkpoints of a trial; the order of parts is kept.
+        info.path.rpartition("/")[0]
+        for infos in _files_of(storage, number)
+        for info in sorted(infos, key=lambda info: info.path)
+        if info.base_name == CHECKPOINT
+    ]
+    return [Checkpoint(folder, filesystem) for folder in reversed(folders)]
+
+
 def fetch_best(plan: SweepPlan, number: int) -> Path | None:
     """The best weights of a trial, copied to the folder of the sweep; None if there are none."""
-    filesystem, root = filesystem_of(plan.ray_storage)
-    found = [
-        info
-        for experiment in plan.experiments
-        for trial in _list(filesystem, f"{root}/{experiment}")
-        if trial.base_name.startswith(f"trial-{number}-")
-        for info in _list(filesystem, trial.path, recursive=True)
-        if info.base_name == BEST
-    ]
+    filesystem, _ = filesystem_of(plan.ray_storage)
+    files = [info for infos in _files_of(plan.ray_storage, number) for info in infos]
+    found = [info for info in files if info.base_name == BEST]
     if not found:
         return None
     newest = max(found, key=lambda info: (info.mtime_ns or 0, info.path))
@@ -35,26 +67,15 @@ def fetch_best(plan: SweepPlan, number: int) -> Path | None:
     return target
 
 
-def restore_places(plan: SweepPlan) -> None:
-    """Give every checkpoint that was deleted an empty folder again.
-
-    A killed driver goes back to Ray's last snapshot. A trial may have saved several times since
-    then, and deleted the checkpoint that the snapshot names; Ray would fail the trial for that. It
-    goes on from the newest one that there is: see `orchestrator.trial`.
-    """
-    filesystem, root = filesystem_of(plan.ray_storage)
-    for trial in _list(filesystem, f"{root}/{plan.experiment}"):
-        if trial.type is not fs.FileType.Directory:
-            continue
-        there = [
-            info.base_name
-            for info in _list(filesystem, trial.path)
-            if info.base_name.startswith(CHECKPOINT_FOLDER)
-        ]
-        for number in range(int(max(there).removeprefix(CHECKPOINT_FOLDER)) if there else 0):
-            name = f"{CHECKPOINT_FOLDER}{number:06d}"
-            if name not in there:
-                filesystem.create_dir(f"{trial.path}/{name}")
+def _files_of(storage: str, number: int) -> list[list[fs.FileInfo]]:
+    """All that is kept of a trial, by experiment."""
+    filesystem, root = filesystem_of(storage)
+    return [
+        _list(filesystem, trial.path, recursive=True)
+        for experiment in experiments(storage)
+        for trial in _list(filesystem, f"{root}/{experiment}")
+        if trial.base_name.startswith(f"trial-{number}-")
+    ]
 
 
 def _list(filesystem: fs.FileSystem, path: str, recursive: bool = False) -> list[fs.FileInfo]:

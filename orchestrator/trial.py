@@ -4,17 +4,17 @@ import copy
 import math
 import resource
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from pyarrow import fs
 from ray import tune
 
 from orchestrator.search import FAILED, FINISHED, OBJECTIVE
 from orchestrator.several_seeds import SeveralSeeds
+from orchestrator.storage import BEST, CHECKPOINT, checkpoints_of
 from tardis_core.build import build_network
 from tardis_core.config import Config, make_config
 from tardis_core.errors import Diverged, UserError
@@ -22,8 +22,8 @@ from tardis_core.training import checkpoint
 from tardis_core.training.loop import Trainer
 
 Training = Trainer | SeveralSeeds
-CHECKPOINT, BEST = "checkpoint.pt", "best.pt"
-CHECKPOINT_FOLDER = "checkpoint_"  # followed by a number, as Ray calls them
+REPORTS = "reports"  # in the metadata of a checkpoint: how many Ray had with it
+WENT_ON_FROM = "went_on_from"  # how many validations were not made again, in a result
 NOTE = "note"  # what went wrong on the way and was mended, in a result
 
 
@@ -50,6 +50,7 @@ def train_trial(
     judge: str,
     test: bool,
     retry_smaller_batch: bool,
+    storage: str,
     data: Any,
 ) -> None:
     """The trainable: made by `tune.with_parameters` from all but `config`.
@@ -60,6 +61,7 @@ def train_trial(
         test: measure the best weights on the test split at the end. A search must not: what it
             can see it selects by.
         retry_smaller_batch: where memory runs out, compute the batch in twice as many parts.
+        storage: where the checkpoints of the sweep are, which may have been started before.
     """
     torch.set_num_threads(threads)
 
@@ -71,22 +73,33 @@ def train_trial(
 
     try:
         made = trial_config(task, scale, seed, config["settings"])
-        _fit(begin, made, test, retry_smaller_batch)
+        attempt = Attempt(storage, config["number"], test)
+        _fit(begin, made, attempt, retry_smaller_batch)
     except (Diverged, UserError, OutOfMemory) as error:
         # Trying again would end the same way: the trial fails alone, with its reason.
         tune.report({OBJECTIVE: float("nan"), FAILED: f"{type(error).__name__}: {error}"})
+
+
+class Attempt(NamedTuple):
+    """What a training has to know of the trial beside its configuration."""
+
+    storage: str
+    number: int
+    test: bool
 
 
 class OutOfMemory(RuntimeError):
     """The trial needs more memory than there is."""
 
 
-def _fit(begin: Callable[[Config], Training], config: Config, test: bool, retry: bool) -> None:
+def _fit(
+    begin: Callable[[Config], Training], config: Config, attempt: Attempt, retry: bool
+) -> None:
     """Train; where memory runs out, and that is asked for, go on with the batch in more parts."""
     told = ""
     while True:
         try:
-            return _run(begin(config), test, told)
+            return _run(begin(config), attempt, told)
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
             if not _is_out_of_memory(error):
                 raise
@@ -118,37 +131,40 @@ def peak_gigabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
-def _run(trainer: Training, test: bool, told: str) -> None:
-    best, note = _restore(trainer)
-    note = "; ".join(each for each in (told, note) if each)
-    _repeat(trainer, best, note)
+def _run(trainer: Training, attempt: Attempt, told: str) -> None:
+    best, note = _restore(trainer, checkpoints_of(attempt.storage, attempt.number))
+    report = Report(trainer, "; ".join(each for each in (told, note) if each))
+    _repeat(report, best)
     rows = trainer.history[:]  # a first report after a restart repeats what may not have arrived
     for row in trainer.run():
         if trainer.best_update == trainer.update:
             best = copy.deepcopy({**trainer.model_state(), "metric": trainer.best})
-        if test and trainer.finished and best is not None:
+        if attempt.test and trainer.finished and best is not None:
             row |= _test(trainer, best)
-        _report(trainer, [*rows, row], best, note, len(trainer.history))
+        report.save([*rows, row], best)
         rows = []
 
 
-def _repeat(trainer: Training, best: dict[str, Any] | None, note: str) -> None:
-    """Report again what was measured after the report that Ray went back to.
+def _repeat(report: "Report", best: dict[str, Any] | None) -> None:
+    """Report again what Ray does not know: it may have been measured for another driver.
 
     So the number of reports is again that of validations, by which trials are compared.
     """
-    known, measured = _reports_known(), len(trainer.history)
-    for length in range(known + 1, measured + 1):
-        _report(trainer, trainer.history[:length], best, note, length)
-    if trainer.finished and known >= measured:
+    trainer, known = report.trainer, _reports_known()
+    measured = len(trainer.history)
+    for length in range(known + 1, measured):
+        report.tell(trainer.history[length - 1 : length], length)
+    if known < measured:
+        report.save(trainer.history, best)
+    elif trainer.finished:
         # Killed between its last report and its end: the result is known, and told once more.
-        tune.report(_result(trainer, trainer.history, note, measured))
+        report.tell(trainer.history, measured)
 
 
 def _reports_known() -> int:
-    """How many reports of this trial Ray knows: each came with a checkpoint, numbered from 0."""
+    """How many reports of this trial Ray knows, which restarts it from one of its checkpoints."""
     held = tune.get_checkpoint()
-    return 0 if held is None else int(Path(held.path).name.removeprefix(CHECKPOINT_FOLDER)) + 1
+    return 0 if held is None else int(held.get_metadata()[REPORTS])
 
 
 def _test(trainer: Training, best: dict[str, Any]) -> dict[str, float]:
@@ -159,16 +175,16 @@ def _test(trainer: Training, best: dict[str, Any]) -> dict[str, float]:
     return {f"test_{name}": value for name, value in measured.items()}
 
 
-def _restore(trainer: Training) -> tuple[dict[str, Any] | None, str]:
-    """Go on from the newest whole checkpoint of this trial, if there is one.
-
-    It may be newer than the one that Ray went back to, which may be gone.
+def _restore(
+    trainer: Training, checkpoints: Sequence[tune.Checkpoint]
+) -> tuple[dict[str, Any] | None, str]:
+    """Go on from the first checkpoint that is whole, if there is one.
 
     Returns:
         The best weights so far, and what there is to say about a checkpoint that is damaged.
     """
-    held, damaged = tune.get_checkpoint(), []
-    for each in [] if held is None else _beside(held):
+    damaged = []
+    for each in checkpoints:
         name = Path(each.path).name
         try:
             state, best = _read(each)
@@ -182,51 +198,49 @@ def _restore(trainer: Training) -> tuple[dict[str, Any] | None, str]:
     return None, note if damaged else ""
 
 
-def _beside(held: tune.Checkpoint) -> list[tune.Checkpoint]:
-    """This checkpoint and those beside it, the newest first; those that were deleted are empty."""
-    parent = str(held.path).rpartition("/")[0]
-    filesystem = held.filesystem or fs.LocalFileSystem()
-    found = filesystem.get_file_info(fs.FileSelector(parent, recursive=True))
-    whole = {each.path.rpartition("/")[0] for each in found if each.base_name == CHECKPOINT}
-    return [tune.Checkpoint(path, filesystem) for path in sorted(whole, reverse=True)]
-
-
 def _read(held: tune.Checkpoint) -> tuple[dict[str, Any], dict[str, Any] | None]:
     with held.as_directory() as folder:
         state, path = checkpoint.load(Path(folder) / CHECKPOINT), Path(folder) / BEST
         return state, checkpoint.load(path) if path.exists() else None
 
 
-def _report(
-    trainer: Training,
-    rows: list[dict[str, float]],
-    best: dict[str, Any] | None,
-    note: str,
-    validations: int,
-) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        checkpoint.save(Path(folder) / CHECKPOINT, trainer.state())
-        if best is not None:
-            checkpoint.save(Path(folder) / BEST, best)
-        held = tune.Checkpoint.from_directory(folder)
-        tune.report(_result(trainer, rows, note, validations), checkpoint=held)
+class Report:
+    """Tells Ray of one training."""
 
+    def __init__(self, trainer: Training, note: str) -> None:
+        self.trainer, self._note = trainer, note
+        self._went_on_from = len(trainer.history)
 
-def _result(
-    trainer: Training, rows: list[dict[str, float]], note: str, validations: int
-) -> dict[str, Any]:
-    """What Ray is told after so many validations, which may have been made before."""
-    metric = trainer.task.metric
-    values = [row[f"valid_{metric.name}"] for row in trainer.history[:validations]]
-    known = [value for value in values if not math.isnan(value)]
-    best = (min if metric.better == "lower" else max)(known, default=float("nan"))
-    finished = trainer.finished and validations == len(trainer.history)
-    made_with = {
-        "device": _name(trainer.device),
-        "backend": trainer.backend,
-        "peak_memory_gb": f"{peak_gigabytes():.2f}",
-    }
-    return {OBJECTIVE: best, FINISHED: finished, "rows": rows, NOTE: note, **made_with}
+    def save(self, rows: list[dict[str, float]], best: dict[str, Any] | None) -> None:
+        """Tell of the last validation, with a checkpoint."""
+        reports = len(self.trainer.history)
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoint.save(Path(folder) / CHECKPOINT, self.trainer.state())
+            if best is not None:
+                checkpoint.save(Path(folder) / BEST, best)
+            held = tune.Checkpoint.from_directory(folder)
+            held.set_metadata({REPORTS: reports})
+            tune.report(self._result(rows, reports), checkpoint=held)
+
+    def tell(self, rows: list[dict[str, float]], validations: int) -> None:
+        """Tell how it was after so many validations, which were made before."""
+        tune.report(self._result(rows, validations))
+
+    def _result(self, rows: list[dict[str, float]], validations: int) -> dict[str, Any]:
+        trainer, metric = self.trainer, self.trainer.task.metric
+        values = [row[f"valid_{metric.name}"] for row in trainer.history[:validations]]
+        known = [value for value in values if not math.isnan(value)]
+        best = (min if metric.better == "lower" else max)(known, default=float("nan"))
+        return {
+            OBJECTIVE: best,
+            FINISHED: trainer.finished and validations == len(trainer.history),
+            "rows": rows,
+            NOTE: self._note,
+            WENT_ON_FROM: self._went_on_from,
+            "device": _name(trainer.device),
+            "backend": trainer.backend,
+            "peak_memory_gb": f"{peak_gigabytes():.2f}",
+        }
 
 
 def _name(device: torch.device) -> str:

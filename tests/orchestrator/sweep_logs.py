@@ -88,7 +88,7 @@ def put_weights(plan: SweepPlan, number: int, task: str = "copy") -> Path:
     config = make_config(task, scale="smoke", overrides={"model.hidden": 16})
     data = load_data(config, None, "standin") if task in ("ptb", "snli", "strokes") else None
     trainer = Trainer(config, data)
-    folder = Path(plan.ray_storage) / plan.experiment / f"trial-{number}-x" / "checkpoint_000001"
+    folder = Path(plan.ray_storage) / "trials-0" / f"trial-{number}-x" / "checkpoint_000001"
     folder.mkdir(parents=True)
     checkpoint.save(folder / "best.pt", {**trainer.model_state(), "metric": 0.5})
     return folder / "best.pt"

@@ -81,12 +81,6 @@ def test_a_trial_that_repeats_its_reports_under_another_id_counts_once(asha):
     assert asha.rungs() == rungs
 
 
-def test_what_the_study_had_as_ended_is_stopped_at_its_next_report(asha):
-    asha.recall(study_of([[1.0], [1.0], [0.5, 0.4]], ended=[2]))
-    assert report(asha, 2, 3, 0.0) == STOP
-    assert report(asha, 1, 2, 0.0) == CONTINUE
-
-
 def test_a_trial_that_ends_is_forgotten_but_for_its_rungs(asha):
     report(asha, 0, 1, 1.0)
     asha.on_trial_complete(None, trial(0), {OBJECTIVE: 0.5, "training_iteration": 3})

@@ -1,27 +1,42 @@
-"""What is done with the folders of checkpoints before a sweep is restored."""
+"""The experiments of a sweep that was started several times, and the checkpoints in them."""
 
-from sweep_logs import make_plan
+from pathlib import Path
 
-from orchestrator.storage import restore_places
+import pytest
 
-
-def test_deleted_checkpoints_get_their_places_back_empty(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    plan = make_plan()
-    trials = plan.folder / "ray" / "trials"
-    kept = trials / "trial-0-x" / "checkpoint_000003"
-    kept.mkdir(parents=True)
-    (kept / "checkpoint.pt").write_bytes(b"weights")
-    (trials / "trial-1-y").mkdir()  # has not saved yet
-    (trials / "tuner.pkl").touch()
-    restore_places(plan)
-    names = [f"checkpoint_00000{number}" for number in range(4)]
-    assert sorted(each.name for each in (trials / "trial-0-x").iterdir()) == names
-    assert (kept / "checkpoint.pt").read_bytes() == b"weights"
-    assert not list((trials / "trial-0-x" / names[0]).iterdir())
-    assert not list((trials / "trial-1-y").iterdir())
+from orchestrator.storage import checkpoints_of, experiments, next_experiment
 
 
-def test_a_sweep_that_has_not_begun_has_none(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    restore_places(make_plan())
+@pytest.fixture
+def storage(tmp_path: Path) -> str:
+    for place in (
+        "trials-2/trial-1-x/checkpoint_000004",
+        "trials-2/trial-1-x/checkpoint_000003",
+        "trials-10/trial-1-y/checkpoint_000000",
+        "trials-10/trial-11-z/checkpoint_000000",
+    ):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "checkpoint.pt").touch()
+    (tmp_path / "trials-10" / "trial-1-y" / "checkpoint_000001").mkdir()  # was deleted, or is new
+    (tmp_path / "another").mkdir()
+    return str(tmp_path)
+
+
+def test_experiments_are_in_the_order_of_their_starts(storage):
+    assert experiments(storage) == ["trials-2", "trials-10"]
+    assert next_experiment(storage) == "trials-11"
+
+
+def test_the_first_one(tmp_path):
+    assert experiments(f"{tmp_path}/nothing") == []
+    assert next_experiment(f"{tmp_path}/nothing") == "trials-0"
+
+
+def test_the_checkpoints_of_a_trial_come_from_all_experiments_the_newest_first(storage):
+    found = [Path(each.path).relative_to(storage).as_posix() for each in checkpoints_of(storage, 1)]
+    assert found == [
+        "trials-10/trial-1-y/checkpoint_000000",
+        "trials-2/trial-1-x/checkpoint_000004",
+        "trials-2/trial-1-x/checkpoint_000003",
+    ]
+    assert checkpoints_of(storage, 0) == []

@@ -11,7 +11,7 @@ from ray.tune import Checkpoint
 
 from orchestrator import trial
 from orchestrator.search import FAILED, FINISHED
-from orchestrator.trial import NOTE, train_trial
+from orchestrator.trial import NOTE, WENT_ON_FROM, train_trial
 from tardis_core.training.loop import Trainer
 
 SETTINGS = {
@@ -28,9 +28,16 @@ SETTINGS = {
 class Ray:
     """What a trial needs of `ray.tune`: results, and checkpoints that stay."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.results, self.saved = folder, list[dict](), 0
+    def __init__(self, storage: Path) -> None:
+        self.storage, self.results, self.saved = storage, list[dict](), 0
         self.Checkpoint = Checkpoint
+        self.folder = self.start(0)
+
+    def start(self, number: int) -> Path:
+        """Begin an experiment, which knows nothing of those before it."""
+        self.folder, self.saved = self.storage / f"trials-{number}" / f"trial-7-{number}", 0
+        self.folder.mkdir(parents=True)
+        return self.folder
 
     def report(self, result: dict, checkpoint: Checkpoint | None = None) -> None:
         self.results.append(result)
@@ -58,7 +65,12 @@ def run(retry: bool = False, **settings) -> None:
     chosen = {**SETTINGS, **{f"training.{name}": value for name, value in settings.items()}}
     options = SimpleNamespace(task="copy", scale="smoke", seed=0, threads=1, seeds=1, judge="mean")
     train_trial(
-        {"settings": chosen}, **vars(options), test=False, retry_smaller_batch=retry, data=None
+        {"number": 7, "settings": chosen},
+        **vars(options),
+        test=False,
+        retry_smaller_batch=retry,
+        storage=str(trial.tune.storage),
+        data=None,
     )
 
 
@@ -160,19 +172,27 @@ def test_without_a_whole_checkpoint_it_begins_anew_and_says_so(ray):
     assert ray.results[-1]["objective"] == expected
 
 
-@pytest.mark.parametrize("gone", [False, True])
-def test_a_snapshot_that_lags_behind_repeats_reports_and_not_the_work(ray, monkeypatch, gone):
+def test_another_experiment_repeats_the_reports_and_not_the_work(ray, monkeypatch):
     run()
     before = [(result["objective"], result[FINISHED]) for result in ray.results]
     ray.results.clear()
-    ray.saved = 1  # Ray went back to the first report, and its checkpoint may be gone
-    if gone:
-        shutil.rmtree(ray.checkpoints()[0])
-        ray.checkpoints()[0].with_name("checkpoint_000000").mkdir()
+    ray.start(1)
     monkeypatch.setattr(Trainer, "step", lambda self: pytest.fail("nothing is left to train"))
     run()
-    assert [(result["objective"], result[FINISHED]) for result in ray.results] == before[1:]
-    assert [len(result["rows"]) for result in ray.results] == [2, 3]
+    assert [(result["objective"], result[FINISHED]) for result in ray.results] == before
+    steps = {row["update"] for result in ray.results for row in result["rows"]}
+    assert steps == {2, 4, 6}
+    assert ray.results[-1][WENT_ON_FROM] == 3
+    assert len(ray.checkpoints()) == 1  # it has one of its own, should its process die
+
+
+def test_what_ray_knows_of_the_second_experiment_is_not_told_again(ray):
+    run(updates=4)
+    ray.start(1)
+    run(updates=4)
+    ray.results.clear()
+    run(updates=4)  # Ray starts the process again from its last checkpoint
+    assert [result[FINISHED] for result in ray.results] == [True]
 
 
 def test_a_whole_checkpoint_has_no_note(ray):
