@@ -1,4 +1,4 @@
-"""Whom a folder can be changed by: Ray unpickles what it finds there, which runs code."""
+"""Whom a folder can be changed by: what is found there can run code, be it a pickle or a space."""
 
 import grp
 import os

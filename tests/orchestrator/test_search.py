@@ -103,20 +103,6 @@ def test_a_driver_that_comes_back_takes_up_the_same_configuration(tmp_path):
     assert len(study(tmp_path).trials) == 2
 
 
-def test_a_restored_search_goes_on_with_its_trials_and_leaves_none_behind(tmp_path):
-    search = make(tmp_path)
-    first = search.suggest("a")
-    search.save(str(tmp_path / "snapshot"))
-    lost = search.suggest("b")  # after the snapshot
-    restored = make(tmp_path)
-    restored.restore(str(tmp_path / "snapshot"))
-    assert restored.suggest("c") == lost
-    restored.on_trial_complete("a", result(0.4, 2, **{FINISHED: True}))
-    trials = study(tmp_path).trials
-    assert trials[first["number"]].state is TrialState.COMPLETE
-    assert len(trials) == 2
-
-
 def test_first_guesses_are_queued_once_however_often_a_driver_starts(tmp_path):
     guesses = [{"estimator": "gumbel", "x": 0.25}, {"estimator": "reinforce", "x": 0.75}]
     for _ in range(3):
