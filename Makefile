@@ -1,7 +1,7 @@
 # make sweep   set everything up, then a small sweep of ptb (under 5 minutes)
 # make test    set everything up in .venv (once), then ruff, mypy and the tests
 # make lint    ruff and mypy alone
-# make audit   known holes in the versions of constraints.txt (asks pypi.org)
+# make audit   known holes in the versions of constraints.txt (asks the package index)
 # make clean   forget the set-up
 
 PYTHON ?= python3

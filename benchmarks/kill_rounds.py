@@ -26,6 +26,7 @@ from benchmarks.sweep_checks import (
     violations,
     wait_for,
 )
+from orchestrator.events import TrialEnded
 from orchestrator.trial import WENT_ON_FROM
 
 NAME = "s"
@@ -54,12 +55,16 @@ def play(folder: Path, trials: int, rng: random.Random) -> Round:
     process.kill()
     process.wait()
     killed_at, before = len(events(sweep)), reported(sweep)
+    over = sum(isinstance(event, TrialEnded) for event in events(sweep)) == trials
 
     process = start(folder, "--resume", NAME)
     code = process.wait(600)
     wrong = [] if code == 0 else [f"the resumed sweep ended with {code}"]
     wrong += violations(folder, trials) + doctor(folder, NAME)
 
+    reports = sum(len(rows) for rows in before.values())
+    if over:  # nothing was left to train, and no rung was asked again
+        return Round(killed_at, reports, 0, 0, time.monotonic() - began, wrong)
     after, held = reported(sweep), rungs(sweep)
     at_kill = expected_rungs(before, held)
     for milestone, recorded in at_kill.items():
@@ -76,7 +81,6 @@ def play(folder: Path, trials: int, rng: random.Random) -> Round:
     if repeated > 1:
         wrong.append(f"a trial made {repeated} reports again")
     entries = sum(len(recorded) for recorded in at_kill.values())
-    reports = sum(len(rows) for rows in before.values())
     return Round(killed_at, reports, entries, repeated, time.monotonic() - began, wrong)
 
 
