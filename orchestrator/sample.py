@@ -1,4 +1,4 @@
-"""Text from a model of ptb: `python -m orchestrator.sample RUN --prompt "the " --length 500`."""
+"""Text from a model of text: `python -m orchestrator.sample RUN --prompt "the " --length 500`."""
 
 import sys
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from orchestrator import trained
 from orchestrator.options import default_tracking_uri
 from tardis_core.cli import Parser, command
 from tardis_core.errors import UserError
+from tardis_core.serving.base import PREDICTORS
 from tardis_core.serving.ptb import TextPredictor
 
 
@@ -28,14 +29,19 @@ def parser() -> Parser:
     return made
 
 
+def _text_tasks() -> list[str]:
+    return [name for name in PREDICTORS.names() if issubclass(PREDICTORS.get(name), TextPredictor)]
+
+
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
     """Find the model, read the prompt, write on."""
     options = parser().parse_args(arguments)
     model = trained.find(options.run, options.tracking_uri or default_tracking_uri())
-    if model.config.task != "ptb":
+    if model.config.task not in _text_tasks():
         raise UserError(
-            f"text comes from a model of ptb, and {options.run} is of {model.config.task}"
+            f"text comes from a model of {' or '.join(_text_tasks())}, and {options.run} is of "
+            f"{model.config.task}"
         )
     predictor = TextPredictor(
         model.config, model.network(options.device), model.values["vocabulary"]

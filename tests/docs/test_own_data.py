@@ -6,7 +6,7 @@ import sys
 import pytest
 from shell_blocks import ROOT, blocks
 
-from orchestrator import compare, dry_run, sweep_command
+from orchestrator import compare, dry_run, sample, sweep_command
 from tardis_core import train
 from tardis_core.data.standin_text import make_text
 from tardis_core.serving.base import PREDICTORS, load_predictor
@@ -18,6 +18,10 @@ PAGE = ROOT / "docs" / "howto" / "own-data.md"
 @pytest.fixture
 def mytext(tmp_path, monkeypatch):
     """The files of the page where the packages look for such files, and a folder with texts."""
+    for registry in (TASKS, PREDICTORS):  # they look again, and forget it afterwards
+        registry.names()
+        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+        monkeypatch.setattr(registry, "_imported", False)
     written = []
     for block in blocks(PAGE, "python"):
         path = block.partition("\n")[0].removeprefix("# ")
@@ -27,10 +31,6 @@ def mytext(tmp_path, monkeypatch):
         written.append(f"{package}.mytext")
         parent = importlib.import_module(package)
         monkeypatch.setattr(parent, "__path__", [*parent.__path__, str((tmp_path / path).parent)])
-    for registry in (TASKS, PREDICTORS):  # they forget it afterwards
-        registry.names()
-        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
-        monkeypatch.setattr(registry, "_imported", False)
     for place, split in enumerate(("train", "valid", "test")):
         (tmp_path / f"{split}.txt").write_text("\n".join(make_text(400, seed=place)))
     monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
@@ -46,6 +46,7 @@ def test_it_is_trained_and_answers(mytext, tmp_path, capsys):
     assert f"data: mytext, the files in {tmp_path}" in capsys.readouterr().out
     answer = load_predictor(tmp_path / "run" / "best.pt").predict({"text": ["the "]}, length=5)
     assert len(answer["continuation"][0]) == 5
+    assert sample.main(["run", "--prompt", "the ", "--length", "5"]) == 0
 
 
 def test_it_is_compared_and_searched(mytext, capsys):
