@@ -176,7 +176,7 @@ def _forward(
         steps_B=final.get("steps_B"),
     )
     if K:
-        made["content_BKC"] = final["content_BKC"]
+        made |= {name: final[name] for name in ("content_BKC", "steps_B")}
     return outputs, made
 
 

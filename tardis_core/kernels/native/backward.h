@@ -46,6 +46,7 @@ typedef struct {
     real *held;    /* [sample][2][H]: of the h and c that pass a masked step by */
     real *content; /* the memory as it was before the step */
     real *D;       /* [sample][cell][width]: of W_m M since it was written, divided by 4 a */
+    real *empty_D; /* [cell][width]: of the empty cells of all samples, likewise */
     real *later;   /* [sample][P]: of the running sum of W_u's columns, from the later steps */
     real *gathered, *row, *cell_rows, *normal;
     real *dpi, *score, *weight, *dweight; /* [cell], padded */
@@ -57,26 +58,28 @@ static Backward take_backward(Arena *arena, const Problem *p, int64_t M) {
     int64_t K = p->K, P = p->P, padded = (K + VL - 1) / VL * VL;
     Backward f = {.S = p->A + p->C + p->H + (p->dx_TBD ? p->D : 0)};
     f.sums = take_sums(arena, p); /* first: there `add_up` finds it */
+    if (arena->start) memset(arena->start, 0, (size_t)arena->used);
     f.back = TAKE(arena, real, M * f.S);
     f.held = TAKE(arena, real, p->mask_TB ? 2 * M * p->H : 0);
     f.content = TAKE(arena, real, M * K * p->C);
     f.D = TAKE(arena, real, M * K * ((P + VL - 1) / VL * VL));
-    f.later = TAKE(arena, real, M * P);
-    f.gathered = TAKE(arena, real, M * p->C);
+    f.empty_D = TAKE_ZEROS(arena, real, K * ((P + VL - 1) / VL * VL));
+    f.later = TAKE_ZEROS(arena, real, M * P);
+    f.gathered = TAKE_ZEROS(arena, real, M * p->C);
     f.row = TAKE(arena, real, M * P);
     f.cell_rows = TAKE(arena, real, K * P);
     f.normal = TAKE(arena, real, p->norm ? 4 * p->H : 0);
-    f.dpi = TAKE(arena, real, padded);
-    f.score = TAKE(arena, real, padded);
-    f.weight = TAKE(arena, real, padded);
-    f.dweight = TAKE(arena, real, padded);
+    f.dpi = TAKE_ZEROS(arena, real, padded);
+    f.score = TAKE_ZEROS(arena, real, padded);
+    f.weight = TAKE_ZEROS(arena, real, padded);
+    f.dweight = TAKE_ZEROS(arena, real, padded);
     f.cells = take_cells(arena, p, M);
     return f;
 }
 
-/* The gradient of one row W_m M[k], all that was gathered since it was written. */
-static void flush_row(const Problem *p, Backward *f, int64_t b, int64_t k, real *row) {
-    real *D = f->D + (b * p->K + k) * f->cells.width, *daddress = f->sums.address + k * p->P;
+/* The gradient of one row W_m M[k] from `D`, all that was gathered since it was written. */
+static void flush_row(const Problem *p, Backward *f, real *D, int64_t k, real *row) {
+    real *daddress = f->sums.address + k * p->P;
     for (int64_t i = 0; i < p->P; i += VL) {
         int64_t n = p->P - i;
         vec d = 4 * load(f->cells.a + i) * load(D + i);
@@ -86,8 +89,25 @@ static void flush_row(const Problem *p, Backward *f, int64_t b, int64_t k, real 
     }
 }
 
+/* The row of D of a sample's cell. */
+static real *row_of(const Problem *p, const Backward *f, int64_t b, int64_t k) {
+    return f->D + (b * p->K + k) * f->cells.width;
+}
+
+/* The memory at the end of the sequence. */
+static void end_memory(const Problem *p, const Weights *w, Backward *f, int64_t b0, int64_t b) {
+    int64_t K = p->K, C = p->C, steps = p->steps_B[b0 + b];
+    int64_t filled = p->content0_BKC || steps > K ? K : steps;
+    real *content = f->content + b * K * C;
+    copy(content, p->content_BKC + (b0 + b) * K * C, filled * C);
+    f->cells.filled[b] = filled;
+    if (!addressed(p)) return;
+    renew_all(p, &w->row, &f->cells, content, b, f->cell_rows);
+    zero(row_of(p, f, b, 0), filled * f->cells.width);
+}
+
 /* What a cell held before it was written at `at`: an earlier micro-state, or what there was at the
-   start; NULL is zero. */
+   start; NULL: it was empty. */
 static const real *content_before(const Problem *p, const Tape *tape, int64_t at, int64_t sample,
                                   int64_t k) {
     int64_t before = tape->before[at];
@@ -112,16 +132,18 @@ static void unwrite_memory(const Problem *p, const Weights *w, const Tape *tape,
         zero(dcontent, C);
         real *content = f->content + (b * K + k) * C;
         const real *before = content_before(p, tape, at, b0 + b, k);
-        if (before) copy(content, before, C);
-        else zero(content, C);
-        if (!addressed(p)) continue;
-        flush_row(p, f, b, k, drow + b * P);
+        if (addressed(p)) flush_row(p, f, row_of(p, f, b, k), k, drow + b * P);
+        if (!before) {
+            empty_last_cell(p, &f->cells, b);
+            continue;
+        }
+        copy(content, before, C);
         copy(f->gathered + b * C, content, C);
     }
     if (!addressed(p)) return;
     product(M, f->gathered, C, &w->row, f->row, P, 0);
     for (int64_t b = 0; b < M; b++)
-        if (!p->mask_TB || p->mask_TB[at0 + b])
+        if ((!p->mask_TB || p->mask_TB[at0 + b]) && p->written_TB[at0 + b] < f->cells.filled[b])
             renew_cell(p, &f->cells, b, p->written_TB[at0 + b], f->row + b * P);
     if (p->attached) product(M, drow, P, &w->row_back, dmicro, C, 1);
 }
@@ -140,7 +162,7 @@ static real choice_backward(const Problem *p, Backward *f, int64_t at, int64_t b
         f->dweight[k] = 0;
     }
     add_rows_times(f->dweight, p->address_KA, dr, K, A);
-    add_rows_times(f->dweight, f->content + b * K * p->C, dr + A, K, p->C);
+    add_rows_times(f->dweight, f->content + b * K * p->C, dr + A, f->cells.filled[b], p->C);
     vec sum_weight = {0}, sum_dweight = {0}, dtau = {0};
     for (int64_t k = 0; k < K; k += VL) {
         store_n(f->weight + k, vexp((load(f->score + k) - most) * tau), K - k);
@@ -174,8 +196,8 @@ static void unread_memory(const Problem *p, const Tape *tape, Backward *f, int64
         *f->sums.b_tau += dtau;
     }
     real *common = tape->common + at * P;
-    logits_backward(p, &f->cells, b, f->content + b * K * C, f->dpi, common,
-                    f->D + b * K * f->cells.width, f->sums.a);
+    logits_backward(p, &f->cells, b, f->content + b * K * C, f->dpi, common, row_of(p, f, b, 0),
+                    f->empty_D, f->sums.a);
 
     /* W_u u is usage_scale times the sum of the columns of the reads before: a read takes part in
        all later steps, whose gradients `later` has gathered. */
@@ -205,7 +227,7 @@ static void finish_memory(const Problem *p, const Weights *w, Slopes *slopes, Ba
     int64_t K = p->K, P = p->P, C = p->C, sample = b0 + b;
     real *rows = p->content0_BKC ? slopes->row0 + sample * K * P : NULL;
     for (int64_t k = 0; k < K; k++) {
-        flush_row(p, f, b, k, rows ? rows + k * P : NULL);
+        if (rows) flush_row(p, f, row_of(p, f, b, k), k, rows + k * P);
         if (p->reads0_BK)
             add_scaled(f->sums.W_u + k * P, f->later + b * P, p->reads0_BK[sample * K + k], P);
     }
@@ -219,8 +241,7 @@ static void backward_share(const Problem *p, const Weights *w, const Tape *tape,
     int64_t G = gate_stride(p);
     Backward f = take_backward(arena, p, M);
     real *dh = p->dh_BH + b0 * H, *dc = p->dc_BH + b0 * H;
-    if (K) copy(f.content, p->content_BKC + b0 * K * C, M * K * C);
-    if (addressed(p)) renew_all(p, &w->row, &f.cells, f.content, M, f.cell_rows);
+    for (int64_t b = 0; b < M && K; b++) end_memory(p, w, &f, b0, b);
 
     for (int64_t t = p->T - 1; t >= 0; t--) {
         int64_t at = t * B + b0;
@@ -261,6 +282,8 @@ static void backward_share(const Problem *p, const Weights *w, const Tape *tape,
         }
     }
     for (int64_t b = 0; b < M && addressed(p); b++) finish_memory(p, w, slopes, &f, b0, b);
+    for (int64_t k = 0; k < K && addressed(p); k++)
+        flush_row(p, &f, f.empty_D + k * f.cells.width, k, NULL);
 }
 
 static void add_or_set(real *to, const real *part, int add, int64_t n) {

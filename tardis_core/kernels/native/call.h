@@ -15,6 +15,7 @@ typedef struct {
     Gradient gradients[MOST_GRADIENTS];
     char *arena;
     int64_t arena_bytes; /* a share */
+    int64_t task_columns; /* the most that a task of a gradient has */
     atomic_int failed;
 } Call;
 
@@ -110,15 +111,15 @@ static void run_share(void *data, int64_t share) {
     else forward_share(p, &call->weights, &call->tape, &arena, b0, M);
 }
 
-static int64_t tasks_of(const Gradient *job) {
-    return job->add ? 0 : (job->columns + TASK_COLUMNS - 1) / TASK_COLUMNS;
+static int64_t tasks_of(const Call *call, const Gradient *job) {
+    return job->add ? 0 : (job->columns + call->task_columns - 1) / call->task_columns;
 }
 
 static void run_gradient(void *data, int64_t task) {
     Call *call = data;
     const Gradient *job = call->gradients;
-    for (; task >= tasks_of(job); job++) task -= tasks_of(job);
-    int64_t tasks = tasks_of(job), strips = (job->columns + MR - 1) / MR;
+    for (; task >= tasks_of(call, job); job++) task -= tasks_of(call, job);
+    int64_t tasks = tasks_of(call, job), strips = (job->columns + MR - 1) / MR;
     int64_t g0 = task * strips / tasks * MR, g1 = (task + 1) * strips / tasks * MR;
     if (g1 > job->columns) g1 = job->columns;
     do { /* the list ends with an empty one */
@@ -145,7 +146,7 @@ int VARIANT(const void *problem, int backward) {
     call.tape = take_tape(&tape, p);
 
     char *packed = calloc(sizeof(real) * (size_t)numbers + 64, 1);
-    char *arena = calloc((size_t)(call.arena_bytes * call.shares) + 64, 1);
+    char *arena = malloc((size_t)(call.arena_bytes * call.shares) + 64);
     char *more = malloc((size_t)slopes.used + 64);
     if (packed && arena && more) {
         real *next = (real *)align_64(packed);
@@ -164,9 +165,12 @@ int VARIANT(const void *problem, int backward) {
         call.failed = 1;
     }
     if (backward && !call.failed) {
-        int64_t tasks = 0;
+        int64_t tasks = 0, columns = 0;
         int count = list_gradients(p, &call.tape, &call.slopes, call.gradients);
-        for (int i = 0; i < count; i++) tasks += tasks_of(&call.gradients[i]);
+        for (int i = 0; i < count; i++) columns += call.gradients[i].columns;
+        call.task_columns = columns / p->threads < MOST_COLUMNS ? columns / p->threads : MOST_COLUMNS;
+        if (call.task_columns < LEAST_COLUMNS) call.task_columns = LEAST_COLUMNS;
+        for (int i = 0; i < count; i++) tasks += tasks_of(&call, &call.gradients[i]);
         in_parallel(p->parallel, p->threads, run_gradient, &call, tasks);
         add_up(p, call.arena, call.arena_bytes, call.shares);
     }

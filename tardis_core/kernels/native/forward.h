@@ -31,13 +31,13 @@ static Forward take_forward(Arena *arena, const Problem *p, int64_t M) {
     f.gates = TAKE(arena, real, one_step * gate_stride(p));
     f.common = TAKE(arena, real, one_step * p->P);
     f.c = TAKE(arena, real, one_step * p->H);
-    f.usage = TAKE(arena, real, M * p->P);
+    f.usage = TAKE_ZEROS(arena, real, M * p->P);
     f.W_u = TAKE(arena, real, p->K * p->P);
     f.micro = TAKE(arena, real, M * p->C);
     f.row = TAKE(arena, real, M * p->P);
     f.cell_rows = TAKE(arena, real, p->K * p->P);
-    f.squares = TAKE(arena, double, M);
-    f.total = TAKE(arena, double, M);
+    f.squares = TAKE_ZEROS(arena, double, M);
+    f.total = TAKE_ZEROS(arena, double, M);
     f.last = TAKE(arena, int64_t, M);
     f.writer = TAKE(arena, int32_t, M * p->K);
     f.cells = take_cells(arena, p, M);
@@ -66,6 +66,7 @@ static void begin_memory(const Problem *p, const Weights *w, Forward *f, int64_t
         }
         p->steps_B[sample] = carried ? p->steps0_B[sample] : 0;
         f->last[b] = -1;
+        f->cells.filled[b] = carried ? K : 0;
         for (int64_t k = 0; k < K; k++) {
             f->writer[b * K + k] = -1;
             if (!carried) continue;
@@ -74,8 +75,8 @@ static void begin_memory(const Problem *p, const Weights *w, Forward *f, int64_t
             f->squares[b] += (double)reads[k] * (double)reads[k];
             add_scaled(f->usage + b * P, f->W_u + k * P, reads[k], P);
         }
+        renew_all(p, &w->row, &f->cells, content, b, f->cell_rows);
     }
-    renew_all(p, &w->row, &f->cells, p->content_BKC + b0 * K * C, M, f->cell_rows);
 }
 
 /* Choose a cell and read it; `common` comes in as W_h h + W_x x + b. */
@@ -153,6 +154,7 @@ static void write_memory(const Problem *p, const Weights *w, const Tape *tape, F
             f->writer[b * K + place] = (int32_t)t;
         }
         copy(p->content_BKC + (sample * K + place) * C, micro + b * C, C);
+        if (place == f->cells.filled[b]) f->cells.filled[b]++;
         renew_cell(p, &f->cells, b, place, f->row + b * P);
         real *reads = p->reads_BK + sample * K;
         f->squares[b] += 2 * (double)reads[chosen] + 1;

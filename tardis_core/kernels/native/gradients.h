@@ -19,7 +19,9 @@ typedef struct {
     int add; /* to what the one before it in the list has made: the same task does both */
 } Gradient;
 
-enum { TASK_COLUMNS = 256, MOST_GRADIENTS = 7 };
+/* Each task packs the rows for itself: the fewer the better, as long as its part of the gradient stays
+   in the second-level cache and there is one for each thread. */
+enum { LEAST_COLUMNS = 64, MOST_COLUMNS = 400, MOST_GRADIENTS = 7 };
 
 /* Rows [first, first + depth) of a part into B, from column n0 on. */
 static void pack_part(const Packed *b, const Part *part, int64_t n0, int64_t first) {

@@ -135,6 +135,7 @@ static void product(int64_t rows, const real *A, int64_t lda, const Packed *b, r
         product_of_parts(rows, A, lda, b, C, ldc);
         return;
     }
+    if (!rows) return;
     int64_t blocks = (rows + MR - 1) / MR, pieces = (b->depth + PIECE - 1) / PIECE;
     for (int64_t n0 = 0; n0 < b->width; n0 += PANEL) {
         int64_t width = b->width - n0 < PANEL ? b->width - n0 : PANEL, vectors = (width + VL - 1) / VL;

@@ -1,4 +1,4 @@
-/* What forward leaves for backward, in one piece of memory, and how work is laid out in it. */
+/* How work is laid out in one piece of memory, and what forward leaves there for backward. */
 
 typedef struct {
     char *start; /* NULL while only the size is asked for */
@@ -11,6 +11,14 @@ static void *take(Arena *arena, int64_t bytes) {
     return here;
 }
 #define TAKE(arena, type, count) ((type *)take(arena, (int64_t)sizeof(type) * (count)))
+
+static inline void *take_zeros(Arena *arena, int64_t bytes) {
+    void *here = take(arena, bytes);
+    if (here) memset(here, 0, (size_t)bytes);
+    return here;
+}
+#define TAKE_ZEROS(arena, type, count) \
+    ((type *)take_zeros(arena, (int64_t)sizeof(type) * (count)))
 
 /* Rows of gates: g, then f, i, o and the logits of alpha and beta, which are one product. Their length
    is never a power of two, at which all rows would compete for the same lines of the cache. */
