@@ -199,7 +199,7 @@ def main() -> None:
     parser.add_argument("part", choices=["noop", "busy", "first", "plain-script"])
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--updates", type=int, default=3000)
+    parser.add_argument("--updates", type=int, default=6000)
     options = parser.parse_args()
     if options.part == "noop":
         noop(options.trials, options.rounds)
