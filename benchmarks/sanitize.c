@@ -77,7 +77,8 @@ static void run(const int64_t *size, int modes, int64_t threads, int level) {
         GIVE(read_W_h_PH, P * H), GIVE(read_W_c_PC, P * C), GIVE(read_W_u_PK, P * K);
         GIVE(address_KP, K * P), GIVE(a_P, P), GIVE(address_KA, K * A);
         MAKE(r_TBQ, N * Q), MAKE(pi_TBK, N * K), MAKE(content_BKC, B * K * C), MAKE(reads_BK, B * K);
-        MAKE(last_BK, B * K), GIVE(dcontent_BKC, B * K * C), GIVE(dr_TBQ, N * Q);
+        MAKE(last_BK, B * K), GIVE(dr_TBQ, N * Q);
+        if (modes & (CARRIED | INPUTS)) GIVE(dcontent_BKC, B * K * C);
         p.read_TB = integers(N, 0), p.written_TB = integers(N, 0), p.steps_B = integers(B, 0);
         MAKE(dW_r_GQ, G * Q), MAKE(dW_m_CH, C * H);
         if (modes & LOGITS) GIVE(dpi_TBK, N * K);
@@ -117,6 +118,7 @@ int main(int count, char **arguments) {
         {1, 1, 1, 1, 1, 1, 1, 1}, {3, 2, 1, 3, 5, 2, 3, 2},     {5, 3, 2, 17, 5, 1, 7, 9},
         {9, 5, 3, 5, 4, 3, 2, 5}, {6, 9, 16, 32, 16, 16, 16, 8}, {4, 17, 5, 49, 3, 2, 33, 23},
         {4, 3, 2, 9, 0, 0, 0, 0}, {2, 5, 7, 90, 2, 4, 20, 22},
+        {4, 35, 1, 3, 6, 1, 2, 9}, /* a batch in parts */
     };
     int runs = 0;
     for (int level = 0; level <= tardis_best_level(); level++)

@@ -26,7 +26,7 @@ _POINTERS = """
     daddress_KP da_P dw_tau_1H db_tau_1
 """
 
-LAYOUT = 4  # of `Problem`; as in native/common.h, so that an old library is never used
+LAYOUT = 5  # of `Problem`; as in native/common.h, so that an old library is never used
 LEVELS = ("base", "avx2", "avx512")  # instruction sets, as native.c numbers them
 
 

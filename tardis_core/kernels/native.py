@@ -204,7 +204,7 @@ def _backward(
             made[name] = _start(getattr(gradients, name), each)
         else:
             made[name] = each.new_empty(each.shape)
-    if sizes.K and "content_BKC" not in made:  # the memory was empty at the start
+    if "content_BKC" not in made and gradients.content_BKC is not None:  # it was empty at the start
         kept["dcontent_BKC"] = _start(gradients.content_BKC, kept["content_BKC"])
     outgoing = {f"d{name}": each for name, each in made.items()}
     library.run(sizes, _inputs(trained, fixed) | kept | incoming | outgoing, backward=True)

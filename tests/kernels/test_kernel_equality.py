@@ -64,6 +64,14 @@ def test_every_height_of_a_block(kind, B):
     assert_equal(make_model(kind, **ODD), 5, B, mask=True)
 
 
+@pytest.mark.parametrize("kind", ["gumbel", "reinforce"])
+@pytest.mark.parametrize("T", [5, 30], ids=["partly filled", "filled"])
+def test_so_many_cells_that_the_batch_goes_in_parts(kind, T):
+    model = make_model(kind, D=2, H=6, K=25, A=2, C=5, P=30)
+    for carried in (False, True):
+        assert_equal(model, T, 37, mask=True, carried=carried)
+
+
 @kinds
 @pytest.mark.parametrize("size", [LEAST, EVEN], ids=["least", "even"])
 def test_other_sizes(kind, size):

@@ -1,4 +1,4 @@
-/* A share of the batch back through all steps: the gradients of states and pre-activations.
+/* A part of the batch back through all steps: the gradients of states and pre-activations.
  *
  * The memory is run backwards: before a write its cell held an earlier micro-state. Weights get
  * their gradients afterwards, from what is left on the tape (gradients.h). */
@@ -45,6 +45,7 @@ typedef struct {
     real *back;    /* the rows */
     real *held;    /* [sample][2][H]: of the h and c that pass a masked step by */
     real *content; /* the memory as it was before the step */
+    real *dcontent; /* [sample][cell][C]: that of the caller, or our own */
     real *D;       /* [sample][cell][width]: of W_m M since it was written, divided by 4 a */
     real *empty_D; /* [cell][width]: of the empty cells of all samples, likewise */
     real *later;   /* [sample][P]: of the running sum of W_u's columns, from the later steps */
@@ -54,14 +55,14 @@ typedef struct {
     Cells cells;
 } Backward;
 
-static Backward take_backward(Arena *arena, const Problem *p, int64_t M) {
+static Backward take_backward(Arena *arena, const Problem *p, int64_t b0, int64_t M) {
     int64_t K = p->K, P = p->P, padded = (K + VL - 1) / VL * VL;
     Backward f = {.S = p->A + p->C + p->H + (p->dx_TBD ? p->D : 0)};
     f.sums = take_sums(arena, p); /* first: there `add_up` finds it */
-    if (arena->start) memset(arena->start, 0, (size_t)arena->used);
     f.back = TAKE(arena, real, M * f.S);
     f.held = TAKE(arena, real, p->mask_TB ? 2 * M * p->H : 0);
     f.content = TAKE(arena, real, M * K * p->C);
+    f.dcontent = p->dcontent_BKC ? p->dcontent_BKC + b0 * K * p->C : TAKE(arena, real, M * K * p->C);
     f.D = TAKE(arena, real, M * K * ((P + VL - 1) / VL * VL));
     f.empty_D = TAKE_ZEROS(arena, real, K * ((P + VL - 1) / VL * VL));
     f.later = TAKE_ZEROS(arena, real, M * P);
@@ -101,6 +102,7 @@ static void end_memory(const Problem *p, const Weights *w, Backward *f, int64_t 
     real *content = f->content + b * K * C;
     copy(content, p->content_BKC + (b0 + b) * K * C, filled * C);
     f->cells.filled[b] = filled;
+    if (!p->dcontent_BKC) zero(f->dcontent + b * K * C, filled * C);
     if (!addressed(p)) return;
     renew_all(p, &w->row, &f->cells, content, b, f->cell_rows);
     zero(row_of(p, f, b, 0), filled * f->cells.width);
@@ -127,7 +129,7 @@ static void unwrite_memory(const Problem *p, const Weights *w, const Tape *tape,
             if (addressed(p)) zero(drow + b * P, P);
             continue;
         }
-        real *dcontent = p->dcontent_BKC + ((b0 + b) * K + k) * C;
+        real *dcontent = f->dcontent + (b * K + k) * C;
         copy(dmicro + b * C, dcontent, C);
         zero(dcontent, C);
         real *content = f->content + (b * K + k) * C;
@@ -180,11 +182,11 @@ static real choice_backward(const Problem *p, Backward *f, int64_t at, int64_t b
 }
 
 /* Back through the read of one sample; `dr` is the gradient of what was read. */
-static void unread_memory(const Problem *p, const Tape *tape, Backward *f, int64_t at, int64_t b0,
-                          int64_t b, real *dr) {
+static void unread_memory(const Problem *p, const Tape *tape, Backward *f, int64_t at, int64_t b,
+                          real *dr) {
     int64_t K = p->K, A = p->A, C = p->C, P = p->P, chosen = p->read_TB[at];
     if (p->dr_TBQ) add_scaled(dr, p->dr_TBQ + at * (A + C), 1, A + C);
-    add_scaled(p->dcontent_BKC + ((b0 + b) * K + chosen) * C, dr + A, 1, C);
+    if (chosen < f->cells.filled[b]) add_scaled(f->dcontent + (b * K + chosen) * C, dr + A, 1, C);
     if (!addressed(p)) return;
 
     if (p->dpi_TBK) copy(f->dpi, p->dpi_TBK + at * K, K);
@@ -232,14 +234,14 @@ static void finish_memory(const Problem *p, const Weights *w, Slopes *slopes, Ba
             add_scaled(f->sums.W_u + k * P, f->later + b * P, p->reads0_BK[sample * K + k], P);
     }
     if (rows && p->attached)
-        product(K, rows, P, &w->row_back, p->dcontent_BKC + sample * K * C, C, 1);
+        product(K, rows, P, &w->row_back, f->dcontent + b * K * C, C, 1);
 }
 
-static void backward_share(const Problem *p, const Weights *w, const Tape *tape, Slopes *slopes,
-                           Arena *arena, int64_t b0, int64_t M) {
+static void backward_part(const Problem *p, const Weights *w, const Tape *tape, Slopes *slopes,
+                          Arena *arena, int64_t b0, int64_t M) {
     int64_t B = p->B, D = p->D, H = p->H, K = p->K, C = p->C, P = p->P, Q = p->A + C;
     int64_t G = gate_stride(p);
-    Backward f = take_backward(arena, p, M);
+    Backward f = take_backward(arena, p, b0, M);
     real *dh = p->dh_BH + b0 * H, *dc = p->dc_BH + b0 * H;
     for (int64_t b = 0; b < M && K; b++) end_memory(p, w, &f, b0, b);
 
@@ -268,7 +270,7 @@ static void backward_share(const Problem *p, const Weights *w, const Tape *tape,
             reset_backward(p, gates + b * G + 4 * H, f.back + b * f.S, at + b);
         product(M, gates + H, G, &w->gates_back, f.back, f.S, 1);
         for (int64_t b = 0; b < M && K; b++)
-            unread_memory(p, tape, &f, at + b, b0, b, f.back + b * f.S);
+            unread_memory(p, tape, &f, at + b, b, f.back + b * f.S);
         if (addressed(p) && p->attached)
             product(M, tape->common + at * P, P, &w->attention_back, f.back + Q, f.S, 1);
         for (int64_t b = 0; b < M; b++) {

@@ -1,11 +1,14 @@
 /* One call: pack the weights, run the shares, and after the way back the weights' gradients. */
 
-enum { MOST_JOBS = 20, FEW_ROWS = 4 }; /* to multiply so few, packing takes longer than it saves */
+enum { MOST_JOBS = 20 };
+enum { FEW_ROWS = 4 };    /* to multiply so few, packing takes longer than it saves */
+enum { LEAST_PART = 16 }; /* samples: with fewer, too little is done with each piece of the weights */
 
 typedef struct {
     const Problem *p;
     int backward;
-    int64_t shares;
+    int64_t shares; /* of the batch, one for each thread */
+    int64_t part;   /* the most samples of a share that go through all steps together */
     Weights weights;
     Packed *packed[6];
     Job jobs[MOST_JOBS];
@@ -24,16 +27,16 @@ static void add_packed(Call *call, Packed *packed, int64_t depth, int64_t width)
     call->packed[call->packed_count++] = packed;
 }
 
-/* W^T, W being rows x columns, from row k0 and column n0 of B on; without W nothing, which is zero. */
+/* W^T, W being rows x columns, from row k0 and column n0 of B on; without W zeros. */
 static void add_transposed(Call *call, Packed *b, int64_t k0, int64_t n0, const real *W, int64_t rows,
                            int64_t columns) {
-    if (W) call->jobs[call->count++] = (Job){b, k0, n0, columns, rows, W, 1, columns};
+    call->jobs[call->count++] = (Job){b, k0, n0, columns, rows, W, 1, columns};
 }
 
 /* W itself, likewise. */
 static void add_plain(Call *call, Packed *b, int64_t k0, int64_t n0, const real *W, int64_t rows,
                       int64_t columns) {
-    if (W) call->jobs[call->count++] = (Job){b, k0, n0, rows, columns, W, columns, 1};
+    call->jobs[call->count++] = (Job){b, k0, n0, rows, columns, W, columns, 1};
 }
 
 /* What the rows [h | x | 1 | r] are multiplied by. */
@@ -100,15 +103,30 @@ static void pack_share(void *data, int64_t share) {
     }
 }
 
+/* The most samples of a share that go through all steps together: so many that the rows of their cells
+   take no more of the caches than the weights, or all. */
+static int64_t part_of(const Problem *p, int64_t share, int64_t weights) {
+    int64_t cells = 2 * p->K * p->P, part = cells ? weights / cells : share;
+    if (part < LEAST_PART) part = LEAST_PART;
+    return part < share ? part : share;
+}
+
 static void run_share(void *data, int64_t share) {
     Call *call = data;
     const Problem *p = call->p;
-    int64_t b0 = share * p->B / call->shares, M = (share + 1) * p->B / call->shares - b0;
-    Arena arena = {call->arena + share * call->arena_bytes, 0};
-    if (!M) return;
-    if (call->backward)
-        backward_share(p, &call->weights, &call->tape, &call->slopes, &arena, b0, M);
-    else forward_share(p, &call->weights, &call->tape, &arena, b0, M);
+    int64_t first = share * p->B / call->shares, M = (share + 1) * p->B / call->shares - first;
+    char *start = call->arena + share * call->arena_bytes;
+    Arena sums = {start, 0};
+    if (call->backward) take_sums(&sums, p);
+    memset(start, 0, (size_t)sums.used);
+    int64_t parts = (M + call->part - 1) / call->part;
+    for (int64_t i = 0; i < parts; i++) { /* of nearly equal size */
+        int64_t b0 = first + i * M / parts, b1 = first + (i + 1) * M / parts;
+        Arena arena = {start, 0};
+        if (call->backward)
+            backward_part(p, &call->weights, &call->tape, &call->slopes, &arena, b0, b1 - b0);
+        else forward_part(p, &call->weights, &call->tape, &arena, b0, b1 - b0);
+    }
 }
 
 static int64_t tasks_of(const Call *call, const Gradient *job) {
@@ -139,13 +157,14 @@ int VARIANT(const void *problem, int backward) {
     for (int i = 0; i < call.packed_count && packing; i++)
         numbers += packed_size(call.packed[i]->depth, call.packed[i]->width);
     Arena measure = {NULL, 0}, slopes = {NULL, 0}, tape = {(char *)p->tape, 0};
-    if (backward) take_backward(&measure, p, most);
-    else take_forward(&measure, p, most);
+    call.part = packing ? part_of(p, most, numbers) : most;
+    if (backward) take_backward(&measure, p, 0, call.part);
+    else take_forward(&measure, p, call.part);
     if (backward) take_slopes(&slopes, p);
     call.arena_bytes = measure.used;
     call.tape = take_tape(&tape, p);
 
-    char *packed = calloc(sizeof(real) * (size_t)numbers + 64, 1);
+    char *packed = malloc(sizeof(real) * (size_t)numbers + 64);
     char *arena = malloc((size_t)(call.arena_bytes * call.shares) + 64);
     char *more = malloc((size_t)slopes.used + 64);
     if (packed && arena && more) {

@@ -1,4 +1,4 @@
-/* A share of the batch through all steps of Algorithm 1.
+/* A part of the batch through all steps of Algorithm 1.
  *
  * Each sample has a row [h | x | 1 | r]: f, i, o and the RESET gates' logits are one product with it,
  * and the candidate is one with [beta h | x | 1 | alpha r]. */
@@ -166,8 +166,8 @@ static void write_memory(const Problem *p, const Weights *w, const Tape *tape, F
     }
 }
 
-static void forward_share(const Problem *p, const Weights *w, const Tape *tape, Arena *arena,
-                          int64_t b0, int64_t M) {
+static void forward_part(const Problem *p, const Weights *w, const Tape *tape, Arena *arena,
+                         int64_t b0, int64_t M) {
     int64_t B = p->B, D = p->D, H = p->H, K = p->K, P = p->P, G = gate_stride(p);
     Forward f = take_forward(arena, p, M);
     real *first_c = p->keep ? tape->c + b0 * H : f.c;

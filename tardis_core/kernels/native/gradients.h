@@ -45,7 +45,7 @@ static int gradient_task(const Gradient *job, int64_t g0, int64_t g1) {
     for (int i = 0; i < job->count; i++) width += job->parts[i].width;
     int64_t depth = 160, columns = g1 - g0; /* at a time: a panel stays in the first-level cache */
     int64_t packed = packed_size(depth, width), room = depth * columns;
-    char *memory = calloc((size_t)(packed + room + columns * width) * sizeof(real) + 64, 1);
+    char *memory = malloc((size_t)(packed + room + columns * width) * sizeof(real) + 64);
     if (!memory) return 1;
     real *start = (real *)align_64(memory), *made = start + packed + room;
     for (int64_t n0 = 0; n0 < job->rows; n0 += depth) {

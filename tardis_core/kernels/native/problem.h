@@ -40,8 +40,9 @@ typedef struct {
     const real *dh_out_TBH, *dr_TBQ, *dpi_TBK, *dreset_TB2;
 
     /* Gradients made by backward. dh, dc and dcontent come in as those of the state at the end and
-     * leave as those of the state at the start. NULL where it is not asked for: dx; and the whole
-     * addressing, where neither `soft` nor dpi_TBK gives it any. */
+     * leave as those of the state at the start. NULL where it is not asked for: dx; dcontent, if there
+     * is none to come in either; and the whole addressing, where neither `soft` nor dpi_TBK gives it
+     * any. */
     real *dh_BH, *dc_BH, *dcontent_BKC;
     real *dx_TBD, *dW_x_GD, *db_G, *dW_h_GH, *dW_r_GQ, *dgain_4H, *dW_m_CH;
     real *dread_W_x_PD, *dread_b_P, *dread_W_h_PH, *dread_W_c_PC, *dread_W_u_PK;

@@ -20,7 +20,7 @@ typedef struct {
 struct Job { /* a matrix that is a part of B, from row k0 and column n0 on */
     Packed *packed;
     int64_t k0, n0, depth, width;
-    const real *from; /* its element [k][n] is from[k * row + n * column] */
+    const real *from; /* its element [k][n] is from[k * row + n * column]; NULL is zero */
     int64_t row, column;
 };
 
@@ -37,7 +37,8 @@ static real *packed_at(const Packed *b, int64_t k, int64_t n) {
     return b->data + n0 * b->depth + k * padded + (n - n0);
 }
 
-/* Copy a part into B, as far as it falls into the panels [first, last). */
+/* Copy a part into B, as far as it falls into the panels [first, last). What fills the last panel up
+   is never seen: a column of B makes a column of C. */
 static void pack(const Job *job, int64_t first, int64_t last) {
     int64_t n0 = job->n0, n1 = n0 + job->width;
     int64_t start = first * PANEL > n0 ? first * PANEL : n0, end = last * PANEL < n1 ? last * PANEL : n1;
@@ -45,6 +46,10 @@ static void pack(const Job *job, int64_t first, int64_t last) {
         int64_t stop = (start / PANEL + 1) * PANEL < end ? (start / PANEL + 1) * PANEL : end;
         for (int64_t k = 0; k < job->depth; k++) {
             real *to = packed_at(job->packed, job->k0 + k, start);
+            if (!job->from) {
+                zero(to, stop - start);
+                continue;
+            }
             const real *line = job->from + k * job->row + (start - n0) * job->column;
             for (int64_t n = 0; n < stop - start; n++) to[n] = line[n * job->column];
         }
@@ -122,7 +127,7 @@ static void product_of_parts(int64_t rows, const real *A, int64_t lda, const Pac
         zero(C + m * ldc, b->width);
         for (int i = 0; i < b->count; i++) {
             const Job *job = b->jobs + i;
-            if (job->packed == b)
+            if (job->packed == b && job->from)
                 add_rows_times(C + m * ldc + job->n0, job->from, A + m * lda + job->k0, job->width,
                                job->depth);
         }
