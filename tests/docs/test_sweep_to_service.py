@@ -57,7 +57,9 @@ def test_make_sweep_its_champion_and_the_examples(here, monkeypatch, capsys):
 
 def make_sweep() -> None:
     """What `make sweep` would run, with a trial that is tiny."""
-    told = subprocess.run(["make", "-n", "sweep"], cwd=ROOT, capture_output=True, text=True)
+    # Within `make test` make would also say where it enters and leaves.
+    asking = ["make", "--dry-run", "--no-print-directory", "sweep"]
+    told = subprocess.run(asking, cwd=ROOT, capture_output=True, text=True)
     asked = shlex.split(told.stdout.splitlines()[-1])
     assert asked[1:3] == ["-m", "orchestrator.sweep"], told
     assert sweep_command([*asked[3:], *TINY]) == 0
