@@ -1,6 +1,6 @@
 """A sweep from Python: its leaderboard as a pandas table, its learning curves as a picture.
 
-    python examples/sweep_from_python.py
+python examples/sweep_from_python.py
 """
 
 import argparse
