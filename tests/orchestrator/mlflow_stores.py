@@ -11,7 +11,8 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,16 @@ class Server:
                 stderr=log,
                 start_new_session=True,  # its workers get the signals, too
             )
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Start it, and kill it at the end."""
+        self.start()
+        try:
+            self.wait()
+            yield
+        finally:
+            self.kill()
 
     def wait(self) -> None:
         """Wait until it answers."""

@@ -105,12 +105,8 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             "MLFLOW_FLASK_SERVER_SECRET_KEY": "x" * 32,
         },
     )
-    made.start()
-    try:
-        made.wait()
+    with made.running():
         yield made
-    finally:
-        made.kill()
 
 
 def test_no_login_and_a_wrong_one_are_refused(

@@ -135,12 +135,8 @@ def test_a_database_that_crashes_in_the_middle(log: EventLog, postgres: Postgres
 
 def test_behind_a_server(log: EventLog, postgres: Postgres, tmp_path: Path) -> None:
     server = Server(postgres.uri, tmp_path)
-    server.start()
-    try:
-        server.wait()
+    with server.running():
         record(log, server.uri, *sweep_events(trials=2, steps=6), sweep_id="behind")
         log.mark_sent(0)
         record(log, server.uri, sweep_id="behind")
         check_sweep(server.uri, trials=2, steps=6, sweep_id="behind")
-    finally:
-        server.kill()

@@ -28,12 +28,8 @@ from orchestrator.tracking import Tracker
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
     made = Server(fresh_sqlite(folder, tmp_path_factory), folder)
-    made.start()
-    try:
-        made.wait()
+    with made.running():
         yield made
-    finally:
-        made.kill()
 
 
 @pytest.fixture
