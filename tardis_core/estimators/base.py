@@ -37,6 +37,7 @@ class Estimator(nn.Module, ABC):
     """The interface; an estimator is made by `Estimator(config, inputs, hidden)`."""
 
     Config: ClassVar[type]
+    attached: bool = True  # whether gradients flow on from the read logits to what they are made of
     memory_head: bool = False  # whether the memory-only head is needed
 
     def __init__(self, config: Any, inputs: int, hidden: int) -> None:
@@ -45,7 +46,7 @@ class Estimator(nn.Module, ABC):
 
     def addressing_view(self, tensor: Tensor) -> Tensor:
         """An input of the addressing MLP, as far as gradients may flow back through it."""
-        return tensor
+        return tensor if self.attached else tensor.detach()
 
     @abstractmethod
     def read_weights(self, pi_BK: Tensor, noise_BK: Tensor | None, h_BH: Tensor) -> Tensor:

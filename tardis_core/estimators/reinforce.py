@@ -18,15 +18,17 @@ class ReinforceConfig:
 
     auxiliary: bool = True  # the reward comes from the memory-only head (the paper's R')
     auxiliary_share: float = 1.0  # of that reward; the rest is the model's own log-likelihood
+    auxiliary_until: float = 0.0  # the share falls to that from 1 until this part of the training
     gamma: float = 0.95  # discount of future rewards
     baseline: Literal["batch", "running", "input", "none"] = "batch"
     normalise_variance: bool = True  # divide by max(1, running deviation), Mnih & Gregor 2014
     weight: float = 0.1  # of the policy loss beside the loss of the task
+    attached: bool = False  # whether it trains also what the read logits are made of
     entropy: float = 0.1  # bonus for undecided reads, falling to zero ...
     entropy_until: float = 0.7  # ... at this share of the training
 
     def __post_init__(self) -> None:
-        for name in ("auxiliary_share", "gamma"):
+        for name in ("auxiliary_share", "auxiliary_until", "gamma"):
             value = getattr(self, name)
             require(0 <= value <= 1, f"estimator.{name} must be in [0, 1], not {value}")
         until = self.entropy_until
@@ -62,7 +64,7 @@ def _likelihood(pi_TBK: Tensor, chosen_TB: Tensor) -> tuple[Tensor, Tensor]:
 
 @ESTIMATORS.register("reinforce")
 class Reinforce(Estimator):
-    """The gradient of the expected discounted return, for the addressing parameters alone."""
+    """The gradient of the expected discounted return."""
 
     Config = ReinforceConfig
     reward_mean: Tensor
@@ -71,13 +73,12 @@ class Reinforce(Estimator):
     def __init__(self, config: ReinforceConfig, inputs: int, hidden: int) -> None:
         super().__init__(config, inputs, hidden)
         self.memory_head = config.auxiliary
+        # DEVIATION(eq 16): detached, the policy gradient ends at the addressing parameters; in the
+        # paper it is that of all parameters.
+        self.attached = config.attached
         self.register_buffer("reward_mean", torch.zeros(()))
         self.register_buffer("return_variance", torch.ones(()))
         self.input_baseline = nn.Linear(inputs, 1) if config.baseline == "input" else None
-
-    def addressing_view(self, tensor: Tensor) -> Tensor:
-        """Detached: the policy gradient ends at the addressing parameters."""
-        return tensor.detach()
 
     def read_weights(self, pi_BK: Tensor, noise_BK: Tensor | None, h_BH: Tensor) -> Tensor:
         return one_hot_argmax(pi_BK.detach() if noise_BK is None else pi_BK.detach() + noise_BK)
@@ -106,8 +107,13 @@ class Reinforce(Estimator):
         """R, R' of Eq. (17), or a mix."""
         if not self.config.auxiliary or episode.memory_reward_TB is None:
             return episode.reward_TB
-        share = self.config.auxiliary_share
+        share = self._share(episode.progress)
         return share * episode.memory_reward_TB + (1 - share) * episode.reward_TB
+
+    def _share(self, progress: float) -> float:
+        """Of the auxiliary reward: all of it at first, where it is asked to fall."""
+        share, until = self.config.auxiliary_share, self.config.auxiliary_until
+        return share if progress >= until else 1 - (1 - share) * progress / until
 
     def _baseline(self, reward_TB: Tensor, episode: Episode) -> Tensor:
         """b_j, which must not depend on the choices of the sequence it is taken from."""

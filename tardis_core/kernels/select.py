@@ -96,6 +96,6 @@ def run_tardis(
         mask_TB,
         noise,
         soft=straight_through and noise is not None,
-        attached=straight_through,
+        attached=model.estimator.attached,
     )
     return inputs.tardis_result(_RUN[backend](trained, fixed))

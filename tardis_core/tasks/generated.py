@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, ClassVar
 
 import numpy as np
@@ -56,6 +57,7 @@ class GeneratedConfig:
 
     shortest: int = 1
     longest: int = 20
+    grow_until: int = 0  # batches in which the greatest length grows from the shortest to the longest
     draws: int = 1  # a length is the greatest of so many uniform draws: more of the long ones
     valid_sequences: int = 1024
     test_sequences: int = 4096
@@ -65,6 +67,9 @@ class GeneratedConfig:
             1 <= self.shortest <= self.longest,
             "task.shortest must be at least 1 and at most task.longest, "
             f"not {self.shortest} with {self.longest}",
+        )
+        require(
+            self.grow_until >= 0, f"task.grow_until must be at least 0, not {self.grow_until}"
         )
         for name in ("draws", "valid_sequences", "test_sequences"):
             value = getattr(self, name)
@@ -95,8 +100,19 @@ class GeneratedTask(Task):
 
     def train_batch(self, number: int) -> Batch:
         rng = self.rng(number)
-        lengths = rng.integers(self.config.shortest, self.config.longest + 1, self.config.draws)
+        lengths = rng.integers(self.config.shortest, self._longest(number) + 1, self.config.draws)
         return self.make(int(lengths.max()), self.batch_size, rng)
+
+    def _longest(self, number: int) -> int:
+        """The greatest length that batch `number` may have."""
+        shortest, longest, until = (
+            self.config.shortest,
+            self.config.longest,
+            self.config.grow_until,
+        )
+        if number >= until:
+            return longest
+        return shortest + ceil((longest - shortest) * number / until)
 
     def evaluate(self, network: Network, split: Split) -> dict[str, float]:
         return {"bce": self.cost(network, split, self.config.longest)}

@@ -227,6 +227,13 @@ def test_the_entropy_bonus_makes_reads_less_decided():
     assert pi.grad[0, 0, 0] < 0
 
 
+@pytest.mark.parametrize(("progress", "share"), [(0.0, 1.0), (0.25, 0.65), (0.5, 0.3), (0.9, 0.3)])
+def test_the_share_of_the_auxiliary_reward_falls_from_one(progress, share):
+    estimator = make(auxiliary=True, auxiliary_share=0.3, auxiliary_until=0.5)
+    made = episode([[-1.0]], memory_reward=[[-2.0]], progress=progress)
+    assert mean_advantage(estimator, made) == pytest.approx(-2 * share - (1 - share))
+
+
 # Which loss trains which parameters
 
 SIGNATURE = Signature(inputs=5, symbols=True, outputs=4, bits=False)
@@ -319,6 +326,14 @@ def test_the_input_baseline_is_trained_by_the_policy_loss():
     policy = trained_by(network, losses["policy"])
     assert policy == baseline | names(network, "model.addressing.")
     assert not trained_by(network, losses["task"]) & baseline
+
+
+def test_attached_the_policy_loss_trains_also_what_the_logits_are_made_of():
+    network = make_network("reinforce", **{"estimator.attached": True})
+    losses = losses_of(network, make_batch())
+    seen = names(network, "encoder.", "model.controller.", "model.W_m.", "model.addressing.")
+    assert trained_by(network, losses["policy"]) == seen
+    assert trained_by(network, losses["memory"]) == names(network, "memory_head.")
 
 
 def test_without_the_auxiliary_cost_there_is_no_memory_head():

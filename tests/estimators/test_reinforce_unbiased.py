@@ -223,3 +223,25 @@ def test_the_objective_hands_the_estimator_what_the_network_did(monkeypatch):
         made = objective(network, SIGNATURE, batch, None, torch.Generator(), 0.0)
         total -= p * T * gradient(network, made.loss)
     assert_same(total, exact)
+
+
+def test_attached_every_parameter_gets_the_gradient_of_the_expected_return(monkeypatch):
+    """The losses of the task and of the policy together, for states and contents, too."""
+    K, T = 3, 3
+    network, batch = make_network(K, **{"estimator.attached": True}), make_batch(T)
+    paths = all_paths(network, batch)
+    total, exact, of_task = 0.0, 0.0, 0.0
+    for n, p in enumerate(paths.p_N):
+        noise = forced(paths.read_TN[:, n : n + 1], K)
+        monkeypatch.setattr(network.model, "draw_noise", lambda x, generator, noise=noise: noise)
+        made = objective(network, SIGNATURE, batch, None, torch.Generator(), 0.0)
+        total = total + p.detach() * made.loss
+        exact = exact + p * made.task_loss
+        of_task = of_task + p.detach() * made.task_loss
+    parameters = list(network.parameters())
+    mine, theirs = (torch.autograd.grad(x, parameters, retain_graph=True) for x in (total, exact))
+    for one, other in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+    W_x = network.model.controller.W_x.weight
+    whole, part = (torch.autograd.grad(x, W_x, retain_graph=True)[0] for x in (exact, of_task))
+    assert (whole - part).abs().max() > 1e-3  # the policy has something to say to states
