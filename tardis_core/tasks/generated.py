@@ -57,7 +57,7 @@ class GeneratedConfig:
 
     shortest: int = 1
     longest: int = 20
-    grow_until: int = 0  # batches in which the greatest length grows from the shortest to the longest
+    grow_until: int = 0  # batches in which the greatest length grows to `longest`
     draws: int = 1  # a length is the greatest of so many uniform draws: more of the long ones
     valid_sequences: int = 1024
     test_sequences: int = 4096
@@ -68,9 +68,7 @@ class GeneratedConfig:
             "task.shortest must be at least 1 and at most task.longest, "
             f"not {self.shortest} with {self.longest}",
         )
-        require(
-            self.grow_until >= 0, f"task.grow_until must be at least 0, not {self.grow_until}"
-        )
+        require(self.grow_until >= 0, f"task.grow_until must be at least 0, not {self.grow_until}")
         for name in ("draws", "valid_sequences", "test_sequences"):
             value = getattr(self, name)
             require(value >= 1, f"task.{name} must be at least 1, not {value}")
@@ -105,14 +103,11 @@ class GeneratedTask(Task):
 
     def _longest(self, number: int) -> int:
         """The greatest length that batch `number` may have."""
-        shortest, longest, until = (
-            self.config.shortest,
-            self.config.longest,
-            self.config.grow_until,
-        )
-        if number >= until:
-            return longest
-        return shortest + ceil((longest - shortest) * number / until)
+        config = self.config
+        if number >= config.grow_until:
+            return config.longest
+        growth = (config.longest - config.shortest) * number / config.grow_until
+        return config.shortest + ceil(growth)
 
     def evaluate(self, network: Network, split: Split) -> dict[str, float]:
         return {"bce": self.cost(network, split, self.config.longest)}

@@ -51,6 +51,14 @@ def test_all_modes(kind, size, norm, carried):
         assert greatest < TOLERANCE, (where, options, how)
 
 
+@pytest.mark.parametrize("size", [SMALL, ODD], ids=["small", "odd"])
+def test_reinforce_attached(size):
+    model = make_model("reinforce", **size)
+    model.estimator.attached = True
+    for mask, carried in itertools.product((False, True), repeat=2):
+        assert_equal(model, 12, 3, mask=mask, carried=carried)
+
+
 @kinds
 @pytest.mark.parametrize("T", [1, 6, 7, 8, 30])
 def test_before_at_and_after_the_filling_of_the_memory(kind, T):

@@ -208,6 +208,20 @@ def test_more_draws_favour_long_sequences(name):
     assert mean(3) == pytest.approx(9.0, abs=0.8)  # 11 minus the mean of the least of three
 
 
+@pytest.mark.parametrize("name", BOTH)
+def test_the_greatest_length_grows_to_the_longest(name):
+    made = task(name, shortest=2, longest=6, draws=50, batch=1, grow_until=40)
+    lengths = [length_of(name, made.train_batch(number)) for number in (0, 1, 10, 11, 31, 39, 900)]
+    assert lengths == [2, 3, 3, 4, 6, 6, 6]  # so many draws that the greatest length comes up
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_once_lengths_have_grown_batches_are_those_of_a_run_without(name):
+    grown, plain = (task(name, longest=6, batch=2, grow_until=until) for until in (5, 0))
+    for number in (5, 6, 1000):
+        assert torch.equal(grown.train_batch(number).inputs, plain.train_batch(number).inputs)
+
+
 # Evaluation
 
 
@@ -285,6 +299,7 @@ def test_measuring_changes_nothing_and_says_the_same_again(name):
         ("copy", {"shortest": 0}, "task.shortest must be at least 1"),
         ("copy", {"shortest": 5, "longest": 4}, "at most task.longest, not 5 with 4"),
         ("copy", {"draws": 0}, "task.draws must be at least 1, not 0"),
+        ("copy", {"grow_until": -1}, "task.grow_until must be at least 0, not -1"),
         ("copy", {"valid_sequences": 0}, "task.valid_sequences must be at least 1, not 0"),
         ("copy", {"test_sequences": -1}, "task.test_sequences must be at least 1, not -1"),
         ("recall", {"shortest": 1}, "task.shortest must be at least 2"),
