@@ -21,8 +21,9 @@ import boto3
 
 from benchmarks.cluster import Cluster, short_trials, wait_until
 from benchmarks.sweep_checks import events
-from orchestrator.events import CURSOR, LOG, Metrics, TrialEnded, TrialStarted
-from orchestrator.mlflow_store import SWEEP, TRIAL
+from orchestrator.event_log import CURSOR, LOG
+from orchestrator.events import Metrics, TrialEnded, TrialStarted
+from orchestrator.mlflow_runs import SWEEP, TRIAL
 from orchestrator.plan import load_plan
 
 TRIALS, UPDATES = 12, 800

@@ -25,8 +25,10 @@ from ray import tune
 
 from benchmarks.sweep_checks import free_port
 from orchestrator import run as sweeping
-from orchestrator.events import SweepEnded, SweepStarted, open_log
-from orchestrator.mlflow_store import SWEEP, TRIAL, prepare_store
+from orchestrator.event_log import open_log
+from orchestrator.events import SweepEnded, SweepStarted
+from orchestrator.mlflow_runs import SWEEP, TRIAL
+from orchestrator.mlflow_store import prepare_store
 from orchestrator.plan import SweepPlan
 from orchestrator.search import FINISHED, OBJECTIVE
 from orchestrator.tracking import Tracker

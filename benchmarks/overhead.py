@@ -28,7 +28,8 @@ import search_spaces
 from benchmarks.no_work import no_work
 from benchmarks.sweep_checks import events, reported, start, tiny_sweep, wait_for
 from orchestrator import run as sweeping
-from orchestrator.events import EventLog, Metrics, SweepEnded, SweepStarted, open_log
+from orchestrator.event_log import EventLog, open_log
+from orchestrator.events import Metrics, SweepEnded, SweepStarted
 from orchestrator.mlflow_store import prepare_store
 from orchestrator.plan import SweepPlan
 from orchestrator.search import OBJECTIVE

@@ -16,7 +16,8 @@ from mlflow.entities import Run
 from ray.tune import ExperimentAnalysis
 from ray.tune.experiment import Trial
 
-from orchestrator.events import LOG, Event, Metrics, scan
+from orchestrator.event_log import LOG, scan
+from orchestrator.events import Event, Metrics
 from orchestrator.storage import experiments
 
 PATIENCE = 300.0  # seconds for what takes some, on a machine that may be busy with something else

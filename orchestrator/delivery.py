@@ -9,8 +9,8 @@ from typing import NamedTuple
 from mlflow.entities import Metric
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 
+from orchestrator.event_log import LOG, scan
 from orchestrator.events import (
-    LOG,
     Artifact,
     Event,
     Metrics,
@@ -21,16 +21,9 @@ from orchestrator.events import (
     TrialEnded,
     TrialStarted,
     encode,
-    scan,
 )
-from orchestrator.mlflow_store import (
-    SweepRuns,
-    Update,
-    clean_name,
-    is_refusal,
-    open_store,
-    reason,
-)
+from orchestrator.mlflow_runs import SweepRuns, Update, clean_name, is_refusal
+from orchestrator.mlflow_store import open_store, reason
 
 REFUSED = "tracking.refused.jsonl"
 WINDOW = 1000  # events at a time

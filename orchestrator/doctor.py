@@ -11,15 +11,10 @@ from ray.tune import ExperimentAnalysis
 from ray.tune.experiment import Trial
 
 from orchestrator import trust
-from orchestrator.events import (
-    EventLog,
-    Metrics,
-    SweepEnded,
-    TrialEnded,
-    TrialStarted,
-    open_log,
-)
-from orchestrator.mlflow_store import SWEEP, TRIAL, open_store
+from orchestrator.event_log import EventLog, open_log
+from orchestrator.events import Metrics, SweepEnded, TrialEnded, TrialStarted
+from orchestrator.mlflow_runs import SWEEP, TRIAL
+from orchestrator.mlflow_store import open_store
 from orchestrator.noise import quiet
 from orchestrator.plan import SweepPlan, load_plan
 from orchestrator.recorder import STATUS

@@ -11,7 +11,8 @@ from ray import tune
 from ray.tune.experiment import Trial
 
 from orchestrator.asha import Asha
-from orchestrator.events import EventLog, Metrics, Status, TrialEnded, TrialStarted, open_log
+from orchestrator.event_log import EventLog, open_log
+from orchestrator.events import Metrics, Status, TrialEnded, TrialStarted
 from orchestrator.masking import masked
 from orchestrator.plan import SweepPlan
 from orchestrator.search import FAILED, OBJECTIVE, open_study, outcome

@@ -5,15 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from orchestrator.events import (
-    LOG,
-    Metrics,
-    SweepStarted,
-    SweepTags,
-    TrialEnded,
-    TrialStarted,
-    scan,
-)
+from orchestrator.event_log import LOG, scan
+from orchestrator.events import Metrics, SweepStarted, SweepTags, TrialEnded, TrialStarted
 from orchestrator.plan import SweepPlan
 from tardis_core.config import Config, make_config
 

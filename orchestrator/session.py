@@ -8,7 +8,8 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from orchestrator import machine, preflight, report, trust
-from orchestrator.events import EventLog, SweepEnded, SweepStarted, open_log
+from orchestrator.event_log import EventLog, open_log
+from orchestrator.events import SweepEnded, SweepStarted
 from orchestrator.masking import masked
 from orchestrator.mlflow_store import prepare_store
 from orchestrator.plan import SweepPlan

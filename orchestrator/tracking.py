@@ -12,11 +12,9 @@ import time
 
 from orchestrator.delivery import REFUSED, Delivered, Delivery, Store
 from orchestrator.delivery_process import DeliveryProcess
-from orchestrator.events import EventLog
-from orchestrator.mlflow_store import prepare_store, reason
+from orchestrator.event_log import EventLog
+from orchestrator.mlflow_store import reason
 from tardis_core.errors import require
-
-__all__ = ["Tracker", "prepare_store"]
 
 PAUSE_SECONDS = 1.0  # between two looks at the log: many events together cost little more than one
 BACKOFF_SECONDS = (0.5, 10.0)  # after the first failure, and at most

@@ -17,14 +17,8 @@ from mlflow.entities import Metric
 from mlflow.exceptions import MlflowException
 
 from orchestrator.masking import masked
-from orchestrator.mlflow_store import (
-    SWEEP,
-    TRIAL,
-    clean_name,
-    existing_store,
-    reason,
-    run_of_trial,
-)
+from orchestrator.mlflow_runs import SWEEP, TRIAL, clean_name, run_of_trial
+from orchestrator.mlflow_store import existing_store, reason
 from orchestrator.plan import HOME, PLAN_FILE, SweepPlan, load_plan
 from orchestrator.report import best_trial
 from orchestrator.storage import fetch_best

@@ -30,7 +30,8 @@ from shell_blocks import PAGES, ROOT, Command, blocks, commands_of, every_comman
 from sweep_logs import fill, make_plan
 
 from orchestrator import dry_run
-from orchestrator.events import EventLog, SweepStarted
+from orchestrator.event_log import EventLog
+from orchestrator.events import SweepStarted
 from orchestrator.options import parser as sweep_parser
 from tardis_core.train import main as train
 

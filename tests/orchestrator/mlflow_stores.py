@@ -19,16 +19,10 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from orchestrator.events import (
-    Event,
-    EventLog,
-    Metrics,
-    SweepEnded,
-    SweepStarted,
-    TrialEnded,
-    TrialStarted,
-)
-from orchestrator.tracking import Tracker, prepare_store
+from orchestrator.event_log import EventLog
+from orchestrator.events import Event, Metrics, SweepEnded, SweepStarted, TrialEnded, TrialStarted
+from orchestrator.mlflow_store import prepare_store
+from orchestrator.tracking import Tracker
 
 EXPERIMENT, SWEEP = "tardis", "ptb-1"
 PATIENCE = 180  # seconds for what takes one, on a machine that may be busy with something else

@@ -5,7 +5,8 @@ from pathlib import Path
 import optuna
 from optuna.trial import TrialState
 
-from orchestrator.events import EventLog, Metrics, TrialEnded, TrialStarted
+from orchestrator.event_log import EventLog
+from orchestrator.events import Metrics, TrialEnded, TrialStarted
 from orchestrator.plan import Candidate, SweepPlan
 from orchestrator.search import study_storage
 from tardis_core.build import load_data

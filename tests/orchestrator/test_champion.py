@@ -8,7 +8,8 @@ from mlflow import MlflowClient
 from sweep_logs import make_plan, put_weights
 
 from orchestrator import champion, saved_model
-from orchestrator.events import EventLog, Model, SweepEnded, SweepStarted, TrialStarted
+from orchestrator.event_log import EventLog
+from orchestrator.events import Model, SweepEnded, SweepStarted, TrialStarted
 from orchestrator.mlflow_store import prepare_store
 from orchestrator.tracking import Tracker
 

@@ -18,7 +18,8 @@ from sweep_logs import (
 
 from orchestrator import comparison, comparison_report, dry_run, evidence
 from orchestrator.compare import main, paper_candidates, parser, plan_from
-from orchestrator.events import EventLog, SweepStarted, SweepTags
+from orchestrator.event_log import EventLog
+from orchestrator.events import SweepStarted, SweepTags
 from orchestrator.tracking import Tracker
 from tardis_core import paper
 from tardis_core.config import make_config

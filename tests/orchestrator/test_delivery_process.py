@@ -17,7 +17,7 @@ from mlflow_stores import (
     wait_for,
 )
 
-from orchestrator.events import open_log
+from orchestrator.event_log import open_log
 from orchestrator.tracking import Tracker
 
 DRIVER = """

@@ -10,7 +10,8 @@ from sweep_logs import comparison_plan, fill_comparison
 
 from orchestrator import reproduce
 from orchestrator.compare import paper_candidates
-from orchestrator.events import EventLog, SweepStarted
+from orchestrator.event_log import EventLog
+from orchestrator.events import SweepStarted
 from orchestrator.evidence import Evidence, Group, Run
 from orchestrator.reproductions.base import REPRODUCTIONS, Outcome, Request, Row
 from orchestrator.reproductions.tables import orderings

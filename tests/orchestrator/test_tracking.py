@@ -31,9 +31,9 @@ from mlflow_stores import (
 )
 
 from orchestrator import tracking
+from orchestrator.event_log import EventLog
 from orchestrator.events import (
     Artifact,
-    EventLog,
     Metrics,
     SweepEnded,
     SweepStarted,
@@ -41,8 +41,9 @@ from orchestrator.events import (
     TrialEnded,
     TrialStarted,
 )
-from orchestrator.mlflow_store import clean_name, clean_text
-from orchestrator.tracking import Tracker, prepare_store
+from orchestrator.mlflow_runs import clean_name, clean_text
+from orchestrator.mlflow_store import prepare_store
+from orchestrator.tracking import Tracker
 from tardis_core.errors import UserError
 
 NOWHERE = "http://127.0.0.1:9"  # nothing listens on the port called discard

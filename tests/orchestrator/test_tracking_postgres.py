@@ -22,8 +22,10 @@ from mlflow_stores import (
     wait_for,
 )
 
-from orchestrator.events import EventLog, Metrics, SweepStarted, TrialEnded, TrialStarted
-from orchestrator.tracking import Tracker, prepare_store
+from orchestrator.event_log import EventLog
+from orchestrator.events import Metrics, SweepStarted, TrialEnded, TrialStarted
+from orchestrator.mlflow_store import prepare_store
+from orchestrator.tracking import Tracker
 from tardis_core.errors import UserError
 
 # SQLAlchemy's driver for postgresql:// since 2.1; it was psycopg2 before.

@@ -20,7 +20,8 @@ from mlflow_stores import (
     wait_for,
 )
 
-from orchestrator.events import Artifact, EventLog
+from orchestrator.event_log import EventLog
+from orchestrator.events import Artifact
 from orchestrator.tracking import Tracker
 
 

@@ -11,7 +11,8 @@ from mlflow_stores import fresh_sqlite
 from sweep_logs import fill, make_plan, put_weights
 
 from orchestrator import evaluate, inspect, sample, trained
-from orchestrator.mlflow_store import SWEEP, TRIAL, open_store
+from orchestrator.mlflow_runs import SWEEP, TRIAL
+from orchestrator.mlflow_store import open_store
 from tardis_core.errors import UserError
 from tardis_core.train import main as train
 

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from orchestrator import view
-from orchestrator.events import EventLog, Metrics, TrialEnded, TrialStarted
+from orchestrator.event_log import EventLog
+from orchestrator.events import Metrics, TrialEnded, TrialStarted
 from orchestrator.plan import SweepPlan
 from orchestrator.search import FAILED, FINISHED, OBJECTIVE
 from orchestrator.view import Row, View, duration, leaders, progress

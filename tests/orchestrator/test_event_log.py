@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.event_log import EventLog, open_log, scan
 from orchestrator.events import (
     Artifact,
     Event,
-    EventLog,
     Metrics,
     SweepEnded,
     SweepStarted,
@@ -22,8 +22,6 @@ from orchestrator.events import (
     TrialStarted,
     decode,
     encode,
-    open_log,
-    scan,
 )
 from tardis_core.errors import UserError
 
