@@ -51,5 +51,7 @@ def _build(config: Config, signature: Signature) -> Network:
     )
     memory_head = None
     if estimator is not None and estimator.memory_head:
-        memory_head = MemoryHead(model.read_width, encoder.width, signature.outputs)
+        memory_head = MemoryHead(
+            model.read_width, encoder.width, signature.outputs, estimator.memory_head_attached
+        )
     return Network(encoder, model, head, memory_head, settings.dropout)

@@ -39,6 +39,7 @@ class Estimator(nn.Module, ABC):
     Config: ClassVar[type]
     attached: bool = True  # whether gradients flow on from the read logits to what they are made of
     memory_head: bool = False  # whether the memory-only head is needed
+    memory_head_attached: bool = False  # whether its cost trains what the memory holds, too
 
     def __init__(self, config: Any, inputs: int, hidden: int) -> None:
         super().__init__()

@@ -17,6 +17,7 @@ class ReinforceConfig:
     """The knobs of Eq. (16) and of the auxiliary cost."""
 
     auxiliary: bool = True  # the reward comes from the memory-only head (the paper's R')
+    auxiliary_attached: bool = False  # that head's cost trains also what the memory holds
     auxiliary_share: float = 1.0  # of that reward; the rest is the model's own log-likelihood
     auxiliary_until: float = 0.0  # the share falls to that from 1 until this part of the training
     gamma: float = 0.95  # discount of future rewards
@@ -73,6 +74,7 @@ class Reinforce(Estimator):
     def __init__(self, config: ReinforceConfig, inputs: int, hidden: int) -> None:
         super().__init__(config, inputs, hidden)
         self.memory_head = config.auxiliary
+        self.memory_head_attached = config.auxiliary_attached
         # DEVIATION(eq 16): detached, the policy gradient ends at the addressing parameters; in the
         # paper it is that of all parameters.
         self.attached = config.attached

@@ -34,14 +34,17 @@ class OutputHead(nn.Module):
 class MemoryHead(nn.Module):
     """Eq. (17): W_r r + W_x x, the prediction from what was read alone.
 
-    It trains its own parameters only: r and x come in detached.
+    Detached it trains its own parameters only; attached also what the memory holds.
     """
 
-    def __init__(self, read_width: int, inputs: int, outputs: int) -> None:
+    def __init__(self, read_width: int, inputs: int, outputs: int, attached: bool = False) -> None:
         super().__init__()
+        self.attached = attached
         self.W_r = nn.Linear(read_width, outputs)
         self.W_x = nn.Linear(inputs, outputs, bias=False)
 
     def forward(self, r_TBQ: Tensor, x_TBD: Tensor) -> Tensor:
         """Logits_TBO"""
-        return self.W_r(r_TBQ.detach()) + self.W_x(x_TBD.detach())
+        if not self.attached:
+            r_TBQ, x_TBD = r_TBQ.detach(), x_TBD.detach()
+        return self.W_r(r_TBQ) + self.W_x(x_TBD)

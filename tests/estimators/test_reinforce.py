@@ -336,6 +336,14 @@ def test_attached_the_policy_loss_trains_also_what_the_logits_are_made_of():
     assert trained_by(network, losses["memory"]) == names(network, "memory_head.")
 
 
+def test_attached_the_auxiliary_cost_trains_what_the_memory_holds():
+    network = make_network("reinforce", **{"estimator.auxiliary_attached": True})
+    losses = losses_of(network, make_batch())
+    made_of = names(network, "encoder.", "model.controller.", "model.W_m.", "memory_head.")
+    assert trained_by(network, losses["memory"]) == made_of
+    assert trained_by(network, losses["policy"]) == names(network, "model.addressing.")
+
+
 def test_without_the_auxiliary_cost_there_is_no_memory_head():
     network = make_network("reinforce", **{"estimator.auxiliary": False})
     losses = losses_of(network, make_batch())

@@ -59,8 +59,8 @@ def test_dropout_of_the_head_scales_what_it_keeps():
     assert kept.float().mean().item() == pytest.approx(0.25, abs=0.03)
 
 
-def memory_head():
-    head = MemoryHead(read_width=2, inputs=1, outputs=2)
+def memory_head(attached=False):
+    head = MemoryHead(read_width=2, inputs=1, outputs=2, attached=attached)
     head.load_state_dict(
         {
             "W_r.weight": tensor([[1.0, 2], [3, 4]]),
@@ -85,6 +85,13 @@ def test_memory_head_trains_itself_alone():
     assert x.grad is None
     assert head.W_r.weight.grad.tolist() == [[0, 0], [1, -1]]
     assert head.W_x.weight.grad.tolist() == [[0], [0.5]]
+
+
+def test_memory_head_attached_trains_what_was_read():
+    r = tensor([[[1.0, -1.0]]], requires_grad=True)
+    x = tensor([[[0.5]]], requires_grad=True)
+    memory_head(attached=True)(r, x)[0, 0, 1].backward()
+    assert (r.grad.tolist(), x.grad.tolist()) == ([[[3, 4]]], [[[20]]])
 
 
 def test_encoder_makes_symbols_one_hot():
