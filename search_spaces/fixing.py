@@ -4,7 +4,6 @@ Ray pickles the space of a sweep: everything here is a class of this module that
 reference and plain values.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -18,16 +17,11 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from search_spaces.describing import range_text
+from search_spaces.converting import as_searched
 from search_spaces.exploring import explore
 from search_spaces.loading import SpaceModule
 from search_spaces.task_space import DEFAULT_MODELS
 
-# The words that `tardis_core` takes, too.
-SWITCHES = {
-    **dict.fromkeys(("true", "yes", "on", "1"), True),
-    **dict.fromkeys(("false", "no", "off", "0"), False),
-}
 KINDS = ("model", "estimator")  # what a first guess is about: fixed otherwise, it is void
 
 
@@ -207,59 +201,5 @@ class FixingTrial:
         return name in self._fixed
 
     def _answer(self, name: str, distribution: BaseDistribution) -> Any:
-        self.answered[name] = converted(name, self._fixed[name], distribution)
+        self.answered[name] = as_searched(name, self._fixed[name], distribution)
         return self.answered[name]
-
-
-def converted(name: str, value: Any, distribution: BaseDistribution) -> Any:
-    """A fixed value as the type that is searched; it may lie outside the range, on purpose."""
-    try:
-        return _as_searched(value, distribution)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(
-            f"{name} must be {_rule(distribution)}, as the search has it "
-            f"({range_text(distribution)}), not {value!r}"
-        ) from error
-
-
-def _as_searched(value: Any, distribution: BaseDistribution) -> Any:
-    if isinstance(distribution, CategoricalDistribution):
-        for option in distribution.choices:
-            if str(value).lower() == str(option).lower():
-                return option
-    return _as_type(value, _type(distribution))
-
-
-def _as_type(value: Any, kind: type | None) -> Any:
-    if kind is None or not isinstance(value, str | int | float):
-        return value
-    if kind is bool:
-        return _switch(str(value).lower())
-    if isinstance(value, bool) and kind is not str:
-        raise ValueError("a switch is no number")
-    made = kind(value)
-    if kind is int and float(value) != made:
-        raise ValueError("not a whole number")
-    if kind is float and not math.isfinite(made):
-        raise ValueError("not a finite number")
-    return made
-
-
-def _switch(word: str) -> bool:
-    if word not in SWITCHES:
-        raise ValueError("neither true nor false")
-    return SWITCHES[word]
-
-
-def _type(distribution: BaseDistribution) -> type | None:
-    """The type of the values, if they have one in common."""
-    if isinstance(distribution, CategoricalDistribution):
-        types = {type(option) for option in distribution.choices}
-        return types.pop() if len(types) == 1 else None
-    return int if isinstance(distribution, IntDistribution) else float
-
-
-def _rule(distribution: BaseDistribution) -> str:
-    rules = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    kind = _type(distribution)
-    return rules.get(kind, "a value") if kind is not None else "a value"

@@ -196,8 +196,11 @@ def _field_type(key: str, sections: Mapping[str, type]) -> Any:
     return hints[field]
 
 
-TRUTH = {"true": True, "yes": True, "on": True, "1": True}
-FALSEHOOD = {"false": False, "no": False, "off": False, "0": False}
+# The words for a setting that is on or off.
+SWITCHES = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
 
 
 def convert(key: str, value: Any, kind: Any) -> Any:
@@ -211,7 +214,7 @@ def convert(key: str, value: Any, kind: Any) -> Any:
     if isinstance(kind, types.UnionType):
         raise TypeError(f"{key}: a setting has one type, not {kind}")
     if kind is bool:
-        switch = {**TRUTH, **FALSEHOOD}.get(str(value).lower())
+        switch = SWITCHES.get(str(value).lower())
         if switch is None:
             raise UserError(f"{key} must be true or false, not {value!r}")
         return switch
