@@ -34,7 +34,8 @@ class OutputHead(nn.Module):
 class MemoryHead(nn.Module):
     """Eq. (17): W_r r + W_x x, the prediction from what was read alone.
 
-    Detached it trains its own parameters only; attached also what the memory holds.
+    DEVIATION(eq 17): the paper does not say what its cost trains. Detached, the default, it is the
+    parameters of this head alone; attached also what the memory holds.
     """
 
     def __init__(self, read_width: int, inputs: int, outputs: int, attached: bool = False) -> None:
