@@ -60,6 +60,11 @@ class Fixed(NamedTuple):
     reset_noise_TB2: Maybe = None
 
 
+def needed_backward(trained: Trained, fixed: Fixed) -> Fixed:
+    """Without the noise of the reads, a number a cell, where the choice passes no gradient."""
+    return fixed if trained.w_tau_1H is not None else fixed._replace(read_noise_TBK=None)
+
+
 def wants_gradient(trained: Trained) -> bool:
     """Whether anything of it is to get a gradient."""
     return torch.is_grad_enabled() and any(

@@ -6,7 +6,14 @@ import torch
 from torch import Tensor
 
 from tardis_core.kernels import library
-from tardis_core.kernels.inputs import Fixed, Outputs, Trained, check, wants_gradient
+from tardis_core.kernels.inputs import (
+    Fixed,
+    Outputs,
+    Trained,
+    check,
+    needed_backward,
+    wants_gradient,
+)
 
 Tensors = dict[str, Tensor]  # by the names of `library.Problem`
 
@@ -69,7 +76,7 @@ class _Sequence(torch.autograd.Function):
         sizes = _sizes(trained, fixed, keep=True)
         ctx.tape = _Tapes.take(library.tape_size(sizes), trained.x_TBD)
         outputs, kept = _forward(sizes, trained, fixed, ctx.tape)
-        ctx.fixed, ctx.sizes, ctx.names = fixed, sizes, tuple(kept)
+        ctx.fixed, ctx.sizes, ctx.names = needed_backward(trained, fixed), sizes, tuple(kept)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*trained, *kept.values())
         ctx.mark_non_differentiable(*outputs.choices())

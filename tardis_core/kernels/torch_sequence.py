@@ -9,7 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tardis_core.kernels.inputs import Fixed, Outputs, Trained, check, wants_gradient
+from tardis_core.kernels.inputs import (
+    Fixed,
+    Outputs,
+    Trained,
+    check,
+    needed_backward,
+    wants_gradient,
+)
 from tardis_core.kernels.torch_backward import backward
 from tardis_core.kernels.torch_forward import Tape, forward
 
@@ -30,7 +37,7 @@ class _Sequence(torch.autograd.Function):
     def forward(ctx: Any, fixed: Fixed, *tensors: Tensor | None) -> Any:
         trained = Trained._make(tensors)
         outputs, tape = forward(trained, fixed)
-        ctx.fixed = fixed
+        ctx.fixed = needed_backward(trained, fixed)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*trained, *tape)
         ctx.mark_non_differentiable(*outputs.choices())

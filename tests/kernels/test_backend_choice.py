@@ -1,5 +1,8 @@
 """Which backend runs, what is said of it, and what backward through it may be asked."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from both_backends import make_model, set_backend
@@ -132,6 +135,19 @@ def test_a_carried_state_does_not_hold_the_sequence_in_memory(backend):
     _, state = model(torch.zeros(500, 2, 3, dtype=torch.float64))
     for each in (*state.controller, *state.memory):
         assert each.untyped_storage().nbytes() <= 500
+
+
+@backends
+@pytest.mark.parametrize(("kind", "kept"), [("gumbel", True), ("reinforce", False)])
+def test_the_noise_of_reads_is_held_only_where_backward_needs_it(backend, kind, kept):
+    model = set_backend(make_model(kind), backend)
+    noise = model.draw_noise(X, torch.Generator().manual_seed(0))
+    still_there = weakref.ref(noise.read_TBK)
+    hidden, _ = model(X, noise=noise)
+    del noise
+    gc.collect()
+    assert (still_there() is not None) == kept
+    (hidden.h_TBH.sum() + hidden.reads.pi_TBK.sum()).backward()
 
 
 @pytest.mark.parametrize("estimator", ["gumbel", "reinforce"])
