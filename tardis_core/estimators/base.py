@@ -38,6 +38,7 @@ class Estimator(nn.Module, ABC):
 
     Config: ClassVar[type]
     attached: bool = True  # whether gradients flow on from the read logits to what they are made of
+    copies: int = 1  # of every sequence that it wants in a batch
     memory_head: bool = False  # whether the memory-only head is needed
     memory_head_attached: bool = False  # whether its cost trains what the memory holds, too
 

@@ -22,6 +22,7 @@ class ReinforceConfig:
     auxiliary_until: float = 0.0  # the share falls to that from 1 until this part of the training
     gamma: float = 0.95  # discount of future rewards
     baseline: Literal["batch", "running", "input", "none"] = "batch"
+    copies: int = 1  # of every sequence in a batch; the baseline `batch` is then the other copies'
     normalise_variance: bool = True  # divide by max(1, running deviation), Mnih & Gregor 2014
     weight: float = 0.1  # of the policy loss beside the loss of the task
     attached: bool = False  # whether it trains also what the read logits are made of
@@ -32,6 +33,7 @@ class ReinforceConfig:
         for name in ("auxiliary_share", "auxiliary_until", "gamma"):
             value = getattr(self, name)
             require(0 <= value <= 1, f"estimator.{name} must be in [0, 1], not {value}")
+        require(self.copies >= 1, f"estimator.copies must be at least 1, not {self.copies}")
         until = self.entropy_until
         require(0 < until <= 1, f"estimator.entropy_until must be in (0, 1], not {until}")
         for name in ("weight", "entropy"):
@@ -49,11 +51,15 @@ def discounted_returns(reward_TB: Tensor, gamma: float) -> Tensor:
     return torch.stack(returns[::-1])
 
 
-def mean_of_the_others(reward_TB: Tensor, mask_TB: Tensor) -> Tensor:
-    """At each step the mean reward of the other sequences, which one's own choices cannot bias."""
-    total_T1 = (reward_TB * mask_TB).sum(1, keepdim=True)
-    others_TB = (mask_TB.sum(1, keepdim=True) - mask_TB).clamp_min(1)
-    return (total_T1 - reward_TB * mask_TB) / others_TB
+def mean_of_the_others(reward_TB: Tensor, mask_TB: Tensor, group: int) -> Tensor:
+    """At each step the mean reward of the other sequences of a group, which lie side by side.
+
+    One's own choices cannot bias it.
+    """
+    there_TGN = mask_TB.unflatten(1, (-1, group))
+    reward_TGN = reward_TB.unflatten(1, (-1, group)) * there_TGN
+    others_TGN = (there_TGN.sum(-1, keepdim=True) - there_TGN).clamp_min(1)
+    return ((reward_TGN.sum(-1, keepdim=True) - reward_TGN) / others_TGN).flatten(1)
 
 
 def _likelihood(pi_TBK: Tensor, chosen_TB: Tensor) -> tuple[Tensor, Tensor]:
@@ -73,6 +79,7 @@ class Reinforce(Estimator):
 
     def __init__(self, config: ReinforceConfig, inputs: int, hidden: int) -> None:
         super().__init__(config, inputs, hidden)
+        self.copies = config.copies
         self.memory_head = config.auxiliary
         self.memory_head_attached = config.auxiliary_attached
         # DEVIATION(eq 16): detached, the policy gradient ends at the addressing parameters; in the
@@ -122,7 +129,9 @@ class Reinforce(Estimator):
         if self.input_baseline is not None:
             return self.input_baseline(episode.x_TBD).squeeze(-1)
         if self.config.baseline == "batch":
-            return mean_of_the_others(reward_TB, episode.mask_TB)
+            # Copies of a sequence differ in their reads alone, not in how hard they are.
+            group = self.copies if self.copies > 1 else reward_TB.shape[1]
+            return mean_of_the_others(reward_TB, episode.mask_TB, group)
         if self.config.baseline == "running":
             baseline = self.reward_mean.clone()
             mean = (reward_TB * episode.mask_TB).sum() / episode.mask_TB.sum()

@@ -42,6 +42,22 @@ class Batch(NamedTuple):
             mask_TB=None if self.mask_TB is None else self.mask_TB.to(device),
         )
 
+    def copied(self, copies: int) -> "Batch":
+        """Of the first sequences so many copies each, side by side: about as many as there were."""
+        if copies == 1:
+            return self
+        first = max(1, self.scored_TB.shape[1] // copies)
+
+        def several(sequences: Tensor) -> Tensor:
+            return sequences[:, :first].repeat_interleave(copies, dim=1)
+
+        return self._replace(
+            inputs=several(self.inputs),
+            targets=several(self.targets),
+            scored_TB=several(self.scored_TB),
+            mask_TB=None if self.mask_TB is None else several(self.mask_TB),
+        )
+
 
 @dataclass(frozen=True)
 class Signature:

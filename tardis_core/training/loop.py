@@ -59,7 +59,16 @@ class Trainer:
         self.history: list[Row] = []
         self._sums: Row = {}  # of the updates since the last validation
         self._seconds = 0.0
+        self._check_copies()
         _ = self.backend  # one that cannot run this is refused now, before anything is written
+
+    def _check_copies(self) -> None:
+        copies = self.config.settings().get("estimator.copies", 1)
+        if copies > 1 and self.task.train_batch(1).continues:
+            raise UserError(
+                f"estimator.copies={copies} needs sequences that begin anew, and those of "
+                f"{self.config.task} go on from batch to batch; leave it at 1"
+            )
 
     @property
     def backend(self) -> str:

@@ -30,6 +30,9 @@ def objective(
     progress: float,
 ) -> Objective:
     """Run the network over a batch with noise, and add up what there is to learn from it."""
+    estimator = getattr(network.model, "estimator", None)
+    if isinstance(estimator, Estimator):
+        batch = batch.copied(estimator.copies)
     prediction, state = network(batch.inputs, state, batch.mask_TB, generator, batch.scored_TB)
     ll_TB = signature.log_likelihood(prediction.logits_TBO, batch)
     task_loss = signature.loss(ll_TB, batch)
@@ -43,7 +46,6 @@ def objective(
         figures["memory_loss"] = memory_loss.detach()
 
     mask_TB = torch.ones_like(ll_TB) if batch.mask_TB is None else batch.mask_TB.to(ll_TB.dtype)
-    estimator = getattr(network.model, "estimator", None)
     if isinstance(estimator, Estimator):
         extra, more = estimator.loss(_episode(prediction, mask_TB, ll_TB, memory_ll_TB, progress))
         figures |= more
