@@ -56,6 +56,13 @@ def mean_advantage(estimator, made):
     return estimator.loss(made)[0].item() / LN2
 
 
+def advantages(estimator, reward):
+    """What each read is worth: with even odds half of it is the gradient of its logit."""
+    pi = torch.zeros(*doubles(reward).shape, 2).double().requires_grad_()
+    estimator.loss(episode(reward, pi=pi))[0].backward()
+    return (-2 * pi.grad[..., 1] * pi[..., 1].numel()).tolist()
+
+
 # Returns and baselines
 
 
@@ -72,21 +79,31 @@ def test_discounted_returns_at_the_ends_of_the_range(gamma, expected):
 
 def test_mean_of_the_others_leaves_ones_own_reward_out():
     reward = tensor([[1.0, 2, 6], [0, 3, 0]])
-    made = mean_of_the_others(reward, torch.ones(2, 3))
+    made = mean_of_the_others(reward, torch.ones(2, 3), group=3)
     assert made.tolist() == [[4, 3.5, 1.5], [1.5, 0, 1.5]]
 
 
 def test_mean_of_the_others_counts_only_those_that_have_the_step():
     reward = tensor([[1.0, 2, 6], [5, 77, 9]])
     mask = tensor([[1.0, 1, 1], [1, 0, 1]])
-    made = mean_of_the_others(reward, mask) * mask
+    made = mean_of_the_others(reward, mask, group=3) * mask
     assert made.tolist() == [[4, 3.5, 1.5], [9, 0, 5]]
 
 
+def test_mean_of_the_others_stays_within_a_group():
+    made = mean_of_the_others(tensor([[1.0, 3, 10, 30]]), torch.ones(1, 4), group=2)
+    assert made.tolist() == [[3, 1, 30, 10]]
+
+
 def test_mean_of_no_others_is_zero():
-    assert mean_of_the_others(tensor([[3.0]]), torch.ones(1, 1)).tolist() == [[0]]
-    alone = mean_of_the_others(tensor([[3.0, 8]]), tensor([[1.0, 0]]))
+    assert mean_of_the_others(tensor([[3.0]]), torch.ones(1, 1), group=1).tolist() == [[0]]
+    alone = mean_of_the_others(tensor([[3.0, 8]]), tensor([[1.0, 0]]), group=2)
     assert alone[0, 0].item() == 0
+
+
+def test_copies_are_judged_by_each_other():
+    estimator = make(gamma=1.0, baseline="batch", copies=2)
+    assert advantages(estimator, [[-5.0, -7.0, -1.0, -1.0]]) == [[2, -2, 0, 0]]
 
 
 def test_without_a_baseline_the_advantage_is_the_return():

@@ -204,7 +204,7 @@ def test_a_baseline_with_ones_own_reward_in_it_would_show_here(monkeypatch):
     """The test above can fail: the plain mean of the batch halves the gradient of a pair."""
     monkeypatch.setattr(
         "tardis_core.estimators.reinforce.mean_of_the_others",
-        lambda reward, mask: reward.mean(1, keepdim=True).expand_as(reward),
+        lambda reward, mask, group: reward.mean(1, keepdim=True).expand_as(reward),
     )
     with pytest.raises(AssertionError):
         test_the_mean_of_the_others_is_unbiased_over_all_pairs_of_paths()

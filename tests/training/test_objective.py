@@ -1,0 +1,66 @@
+"""The objective: what it counts of a batch, and which sequences it runs."""
+
+import pytest
+import torch
+
+from tardis_core.build import build_network, build_task, load_data
+from tardis_core.config import make_config
+from tardis_core.errors import UserError
+from tardis_core.training.loop import Trainer
+from tardis_core.training.objective import objective
+
+
+def test_reset_gates_are_averaged_over_existing_steps():
+    overrides = {"model.hidden": 8, "model.reset_gates": True}
+    config = make_config("copy", scale="smoke", overrides=overrides)
+    task = build_task(config, None)
+    network = build_network(config, task.signature)
+    batch = task.train_batch(0)
+    padding = torch.full_like(batch.inputs, 50.0)  # would push the gates to an end
+    padded = batch._replace(
+        inputs=torch.cat([batch.inputs, padding]),
+        targets=torch.cat([batch.targets, torch.zeros_like(batch.targets)]),
+        scored_TB=torch.cat([batch.scored_TB, torch.zeros_like(batch.scored_TB)]),
+        mask_TB=torch.arange(2 * len(batch.inputs))[:, None].expand(-1, batch.inputs.shape[1])
+        < len(batch.inputs),
+    )
+    plain = objective(network, task.signature, batch, None, None, 0.0).figures
+    masked = objective(network, task.signature, padded, None, None, 0.0).figures
+    torch.testing.assert_close(masked["alpha"], plain["alpha"])
+    torch.testing.assert_close(masked["beta"], plain["beta"])
+
+
+@pytest.mark.parametrize(("copies", "first"), [(1, 7), (2, 3), (3, 2), (9, 1)])
+def test_an_estimator_that_wants_copies_gets_them_side_by_side(copies, first):
+    task = build_task(make_config("copy", scale="smoke", overrides={"training.batch": 7}), None)
+    batch = task.train_batch(3)
+    batch = batch._replace(mask_TB=torch.ones_like(batch.scored_TB))
+    copied = batch.copied(copies)
+    for one, other in zip(batch[:4], copied[:4], strict=True):
+        expected = [one[:, number] for number in range(first) for _ in range(copies)]
+        assert torch.equal(other, torch.stack(expected, 1))
+
+
+def test_copies_are_run_with_reads_of_their_own():
+    overrides = {"estimator.copies": 2, "model.hidden": 8, "training.batch": 6}
+    config = make_config("copy", estimator="reinforce", scale="smoke", overrides=overrides)
+    task = build_task(config, None)
+    network, generator = build_network(config, task.signature), torch.Generator().manual_seed(0)
+    made = objective(network, task.signature, task.train_batch(2), None, generator, 0.0)
+    read_TB = made.hidden.reads.read_TB
+    assert read_TB.shape[1] == 6
+    for first in (0, 2, 4):
+        assert not torch.equal(read_TB[:, first], read_TB[:, first + 1])
+
+
+def test_copies_of_a_text_that_goes_on_are_refused():
+    config = make_config(
+        "ptb", estimator="reinforce", scale="smoke", overrides={"estimator.copies": 2}
+    )
+    with pytest.raises(UserError, match=r"estimator.copies=2 needs sequences that begin anew"):
+        Trainer(config, load_data(config, None, "standin"))
+
+
+def test_the_number_of_copies_is_checked():
+    with pytest.raises(UserError, match=r"estimator\.copies must be at least 1, not 0"):
+        make_config("copy", estimator="reinforce", overrides={"estimator.copies": 0})
