@@ -6,6 +6,7 @@ from search_spaces.task_space import TaskSpace
 # There is no dropout: the sequences never repeat, and the cost has to go to zero.
 ALWAYS: Ranges = {
     "task.draws": steps(1, 3),  # 1: all lengths alike; 3: mostly long ones
+    "task.grow_until": steps(0, 12_000, 4_000),  # short sequences teach a policy much more
     "model.layer_norm": SWITCH,
     "model.reset_gates": SWITCH,
     "model.reset_bias": share(4.0, 1.0),  # from half open to open
@@ -15,7 +16,10 @@ ALWAYS: Ranges = {
     "training.learning_rate": rate(3e-4, 1e-2),
     "training.clip": rate(0.1, 2.0),
     **REINFORCE,
-    "estimator.auxiliary_share": share(1.0, 0.25, low=0.25),  # the rest: the model's own likelihood
+    "estimator.auxiliary_share": share(1.0, 0.1),  # the rest: the model's own likelihood
+    "estimator.auxiliary_until": share(0.5, 0.25),
+    "estimator.attached": SWITCH,
+    "estimator.copies": choices(1, 2, 4),  # more of them: fewer sequences, judged better
 }
 
 
@@ -33,5 +37,5 @@ def generated_space(task: str) -> TaskSpace:
                 **ALWAYS,
             },
         },
-        as_in_the_paper={"estimator.auxiliary_share": 1.0},
+        as_in_the_paper={"estimator.auxiliary_share": 1.0, "estimator.auxiliary_until": 0.0},
     )

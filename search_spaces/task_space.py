@@ -22,6 +22,7 @@ DEFAULT_MODELS = ("tardis",)
 ONLY_WITH = {
     "model.reset_bias": "model.reset_gates",
     "estimator.auxiliary_share": "estimator.auxiliary",
+    "estimator.auxiliary_until": "estimator.auxiliary",
 }
 
 

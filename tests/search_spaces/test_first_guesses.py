@@ -76,7 +76,7 @@ def test_beside_the_row_they_are_the_preset(task, scale):
     for guess in search_spaces.load(task).first_guesses(scale, ALL, MODELS.names()):
         model, estimator = guess.pop("model"), guess.pop("estimator", None)
         # The paper's reward is the auxiliary one alone, our recipe for copy and recall a mix.
-        stated = {*VARIED, "estimator.auxiliary_share"}
+        stated = {*VARIED, "estimator.auxiliary_share", "estimator.auxiliary_until"}
         row = {name: value for name, value in guess.items() if name in stated}
         ours = make_config(task, model, estimator, scale, overrides=row)
         assert make_config(task, model, estimator, scale, overrides=guess) == ours
@@ -89,6 +89,7 @@ def test_the_sizes_of_copy_and_recall_are_the_papers(task):
         assert (guess["memory.address"], guess["memory.content"]) == (4, 32)
         assert guess["training.learning_rate"] == 3e-3
         assert guess.get("estimator.auxiliary_share", 1.0) == 1.0
+        assert guess.get("estimator.auxiliary_until", 0.0) == 0.0
 
 
 def test_a_parameter_left_out_of_a_point_is_sampled():

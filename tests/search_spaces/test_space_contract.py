@@ -128,6 +128,7 @@ def test_details_of_what_is_off_are_not_searched(task):
     for _, found in sampled(task, "small", ("reinforce",)):
         assert ("model.reset_bias" in found) == found["model.reset_gates"]
         assert ("estimator.auxiliary_share" in found) == found["estimator.auxiliary"]
+        assert ("estimator.auxiliary_until" in found) == found["estimator.auxiliary"]
 
 
 @pytest.mark.parametrize("task", search_spaces.names())
