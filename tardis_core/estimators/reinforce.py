@@ -22,7 +22,7 @@ class ReinforceConfig:
     auxiliary_until: float = 0.0  # the share falls to that from 1 until this part of the training
     gamma: float = 0.95  # discount of future rewards
     baseline: Literal["batch", "running", "input", "none"] = "batch"
-    copies: int = 1  # of every sequence in a batch; the baseline `batch` is then the other copies'
+    copies: int = 1  # runs of every sequence; the baseline `batch` is then that of its other runs
     normalise_variance: bool = True  # divide by max(1, running deviation), Mnih & Gregor 2014
     weight: float = 0.1  # of the policy loss beside the loss of the task
     attached: bool = False  # whether it trains also what the read logits are made of

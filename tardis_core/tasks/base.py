@@ -43,13 +43,12 @@ class Batch(NamedTuple):
         )
 
     def copied(self, copies: int) -> "Batch":
-        """Of the first sequences so many copies each, side by side: about as many as there were."""
+        """So many copies of every sequence, side by side."""
         if copies == 1:
             return self
-        first = max(1, self.scored_TB.shape[1] // copies)
 
         def several(sequences: Tensor) -> Tensor:
-            return sequences[:, :first].repeat_interleave(copies, dim=1)
+            return sequences.repeat_interleave(copies, dim=1)
 
         return self._replace(
             inputs=several(self.inputs),

@@ -30,14 +30,14 @@ def test_reset_gates_are_averaged_over_existing_steps():
     torch.testing.assert_close(masked["beta"], plain["beta"])
 
 
-@pytest.mark.parametrize(("copies", "first"), [(1, 7), (2, 3), (3, 2), (9, 1)])
-def test_an_estimator_that_wants_copies_gets_them_side_by_side(copies, first):
+@pytest.mark.parametrize("copies", [1, 2, 3])
+def test_an_estimator_that_wants_copies_gets_them_side_by_side(copies):
     task = build_task(make_config("copy", scale="smoke", overrides={"training.batch": 7}), None)
     batch = task.train_batch(3)
     batch = batch._replace(mask_TB=torch.ones_like(batch.scored_TB))
     copied = batch.copied(copies)
     for one, other in zip(batch[:4], copied[:4], strict=True):
-        expected = [one[:, number] for number in range(first) for _ in range(copies)]
+        expected = [one[:, number] for number in range(7) for _ in range(copies)]
         assert torch.equal(other, torch.stack(expected, 1))
 
 
@@ -48,8 +48,8 @@ def test_copies_are_run_with_reads_of_their_own():
     network, generator = build_network(config, task.signature), torch.Generator().manual_seed(0)
     made = objective(network, task.signature, task.train_batch(2), None, generator, 0.0)
     read_TB = made.hidden.reads.read_TB
-    assert read_TB.shape[1] == 6
-    for first in (0, 2, 4):
+    assert read_TB.shape[1] == 12
+    for first in range(0, 12, 2):
         assert not torch.equal(read_TB[:, first], read_TB[:, first + 1])
 
 
