@@ -17,7 +17,7 @@ ALWAYS: Ranges = {
     "training.clip": rate(0.1, 2.0),
     **REINFORCE,
     "estimator.auxiliary_share": share(1.0, 0.1),  # the rest: the model's own likelihood
-    "estimator.auxiliary_until": share(0.5, 0.25),
+    "estimator.auxiliary_until": share(0.5, 0.1),
     "estimator.attached": SWITCH,
     "estimator.copies": choices(1, 2),  # twice the time, and reads judged much better
 }

@@ -109,8 +109,12 @@ class Ptb(Task):
         },
     }
 
-    # A text hardly ever begins: averages of its first steps would stay those of an untrained model.
-    recipes: ClassVar = {"bnlstm": {"model.population_steps": 1}}
+    recipes: ClassVar = {
+        # A text hardly ever begins: averages of its first steps would be of an untrained model.
+        "bnlstm": {"model.population_steps": 1},
+        # At 3e-3 its gradient overflows within 150 updates.
+        "hmlstm": {"training.learning_rate": 1e-3},
+    }
 
     config: PtbConfig
     data: ptb.TextCorpus
