@@ -13,8 +13,9 @@ from ray.tune.experiment import Trial
 from orchestrator import trust
 from orchestrator.event_log import EventLog, open_log
 from orchestrator.events import Metrics, SweepEnded, TrialEnded, TrialStarted
+from orchestrator.masking import masked
 from orchestrator.mlflow_runs import SWEEP, TRIAL
-from orchestrator.mlflow_store import open_store
+from orchestrator.mlflow_store import reach_store
 from orchestrator.noise import quiet
 from orchestrator.plan import SweepPlan, load_plan
 from orchestrator.recorder import STATUS
@@ -80,9 +81,9 @@ def _snapshot(path: str) -> list[Trial]:
         return []  # a kill came while Ray wrote it
 
 
-def account_of_mlflow(plan: SweepPlan, experiment: str, metric: str) -> Account:
+def account_of_mlflow(plan: SweepPlan, metric: str) -> Account:
     """What the tracking store has."""
-    client, experiment_id = open_store(plan.tracking_uri, experiment)
+    client, experiment_id = reach_store(plan.tracking_uri, plan.experiment)
     made, page = Account(), None
     while True:
         query = f"tags.`{SWEEP}` = '{plan.sweep_id}'"
@@ -128,10 +129,10 @@ def _statuses(who: str, theirs: Mapping[int, str], ours: Mapping[int, str]) -> l
 
 def examine(plan: SweepPlan, log: EventLog) -> list[str]:
     """Everything that is not as it should be."""
-    mlflow = account_of_mlflow(plan, f"tardis-{plan.task}", f"valid_{plan.metric}")
+    mlflow = account_of_mlflow(plan, f"valid_{plan.metric}")
     found = differences(account_of_log(log), account_of_study(plan), account_of_ray(plan), mlflow)
     if log.waiting:
-        found.append(f"{log.waiting} events have not been sent to {plan.tracking_uri}")
+        found.append(f"{log.waiting} events have not been sent to {masked(plan.tracking_uri)}")
     return found
 
 
@@ -140,7 +141,7 @@ def reconcile(plan: SweepPlan, log: EventLog) -> None:
     if log.open_trials():
         log.append(SweepEnded("KILLED"))  # they do not run; --resume opens them again
     log.mark_sent(0)
-    tracker = Tracker(log, plan.tracking_uri, f"tardis-{plan.task}", plan.sweep_id)
+    tracker = Tracker(log, plan.tracking_uri, plan.experiment, plan.sweep_id)
     tracker.start()
     tracker.close(SEND_SECONDS)
 

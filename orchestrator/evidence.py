@@ -10,6 +10,7 @@ from mlflow.exceptions import MlflowException
 
 from orchestrator import results
 from orchestrator.masking import masked
+from orchestrator.mlflow_store import existing_store
 from orchestrator.plan import SweepPlan, load_plan
 from orchestrator.results import TrialRecord
 from tardis_core.config import Config
@@ -144,7 +145,7 @@ def _run(record: TrialRecord, plan: SweepPlan) -> Run:
 
 def of_runs(ids: Sequence[str], tracking_uri: str) -> Evidence:
     """Of runs in MLflow: those that differ in nothing but the seed make a group."""
-    client = MlflowClient(tracking_uri)
+    client = existing_store(tracking_uri)
     runs = [_fetch(client, each, tracking_uri) for each in ids]
     groups: dict[str, list[Run]] = {}
     for run in runs:

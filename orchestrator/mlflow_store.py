@@ -31,12 +31,16 @@ LOCAL_DISKS = {"btrfs", "ext3", "ext4", "overlay", "tmpfs", "xfs", "zfs"}
 
 
 def prepare_store(tracking_uri: str, experiment: str, artifact_location: str | None = None) -> str:
-    """The id of the experiment, which is made, with its database, where there is none.
+    """The id of the experiment, which is made, with its database, where there is none."""
+    return reach_store(tracking_uri, experiment, artifact_location)[1]
 
-    Raises `UserError` within seconds if the store cannot be reached.
-    """
+
+def reach_store(
+    tracking_uri: str, experiment: str, artifact_location: str | None = None
+) -> tuple[MlflowClient, str]:
+    """`open_store` for commands: raises `UserError`, within seconds, if it cannot be reached."""
     try:
-        return open_store(tracking_uri, experiment, artifact_location)[1]
+        return open_store(tracking_uri, experiment, artifact_location)
     except UserError:
         raise
     except (MlflowException, sqlalchemy.exc.SQLAlchemyError, OSError, ValueError) as error:

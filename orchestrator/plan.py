@@ -74,6 +74,11 @@ class SweepPlan:
         return folder_of(self.name)
 
     @property
+    def experiment(self) -> str:
+        """The MLflow experiment that it is recorded in."""
+        return f"tardis-{self.task}"
+
+    @property
     def mode(self) -> str:
         """The direction as Ray Tune calls it."""
         return "min" if self.better == "lower" else "max"

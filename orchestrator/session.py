@@ -42,7 +42,7 @@ def carry_out(plan: SweepPlan, address: str | None = None) -> Outcome:
     if plan.folder.exists():
         trust.check_folder(plan.folder)
     data = load_data(base_config(plan), plan.data_dir, plan.data)
-    prepare_store(plan.tracking_uri, experiment(plan))
+    prepare_store(plan.tracking_uri, plan.experiment)
     with _opened(plan) as (log, tracker):
         at_once = slots(plan, start_ray(address, plan.folder / "ray.log"))
         preflight.check(plan, at_once)
@@ -82,7 +82,7 @@ def _opened(plan: SweepPlan) -> Iterator[tuple[EventLog, Tracker]]:
     """
     new = not plan.folder.exists()
     log = open_log(plan.folder)  # a second driver on the same sweep ends here
-    tracker = Tracker(log, plan.tracking_uri, experiment(plan), plan.sweep_id, apart=True)
+    tracker = Tracker(log, plan.tracking_uri, plan.experiment, plan.sweep_id, apart=True)
     try:
         yield log, tracker
     except BaseException:
@@ -97,11 +97,6 @@ def base_config(plan: SweepPlan) -> Config:
     """The task as every trial has it: what the data depends on."""
     fixed = {key: value for key, value in plan.fixed.items() if key.startswith("task.")}
     return make_config(plan.task, scale=plan.scale, seed=plan.seed, overrides=fixed)
-
-
-def experiment(plan: SweepPlan) -> str:
-    """The MLflow experiment of the sweep."""
-    return f"tardis-{plan.task}"
 
 
 def _headline(plan: SweepPlan, about: Provenance, at_once: int) -> str:

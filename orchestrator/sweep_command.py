@@ -13,11 +13,12 @@ from orchestrator import (
 )
 from orchestrator.delivery import REFUSED
 from orchestrator.masking import masked
-from orchestrator.mlflow_store import open_store
+from orchestrator.mlflow_store import reach_store
 from orchestrator.options import parser, plan_from
 from orchestrator.plan import SweepPlan
-from orchestrator.session import Outcome, carry_out, experiment
+from orchestrator.session import Outcome, carry_out
 from tardis_core.cli import EXIT_INTERRUPTED, command
+from tardis_core.errors import UserError
 from tardis_core.serving.base import PREDICTORS
 
 
@@ -80,7 +81,11 @@ def _closing(plan: SweepPlan, last: SweepPlan, outcome: Outcome) -> str:
 def _champion(plan: SweepPlan) -> str:
     """Who the champion of the task is now."""
     name = champion.registered_name(plan.task)
-    held = champion.holder(open_store(plan.tracking_uri, experiment(plan))[0], name)
+    try:
+        client, _ = reach_store(plan.tracking_uri, plan.experiment)
+    except UserError as error:
+        return f"not known: {error}"
+    held = champion.holder(client, name)
     if held is None:
         served = plan.task in PREDICTORS.names()
         return f"{name} has none{'' if served else ', for want of a file in tardis_core/serving'}"

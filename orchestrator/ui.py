@@ -5,10 +5,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from orchestrator.mlflow_store import check_uri, open_store
+from orchestrator.mlflow_store import check_uri, reach_store
 from orchestrator.options import default_tracking_uri
 from orchestrator.plan import SweepPlan, load_plan
-from orchestrator.session import experiment
 from tardis_core.cli import Parser, command
 from tardis_core.errors import UserError
 
@@ -32,7 +31,7 @@ def runs_page(plan: SweepPlan) -> str:
     MLflow itself shows none of the metrics and parameters; a view that is shared, as its own button
     would share it, is a tag of the experiment.
     """
-    client, experiment_id = open_store(plan.tracking_uri, experiment(plan))
+    client, experiment_id = reach_store(plan.tracking_uri, plan.experiment)
     params = [f"params.`{name}`" for name in PARAMETERS]
     columns = [f"metrics.`valid_{plan.metric}`", *params, "tags.`pruned`"]
     first = ["attributes.`Run Name`", "runDateAndNestInfo", "duration"]

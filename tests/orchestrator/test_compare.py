@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mlflow import MlflowClient
+from mlflow_stores import free_port
 from sweep_logs import (
     COMPLETE,
     comparison_plan,
@@ -273,3 +274,9 @@ def test_curves_of_runs_that_took_different_times_are_drawn_where_all_have_value
     for run, factor in zip(found.groups[0].runs, (1.0, 3.0), strict=True):
         run.curve["seconds"] = np.array([1.0]) * factor
     assert comparison_report.write(found, here / "out")
+
+
+def test_a_store_that_is_away_is_not_taken_for_a_run_that_is_not_there():
+    uri = f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(UserError, match=r"the tracking store .* cannot be used"):
+        evidence.of_runs(["x"], uri)
