@@ -14,7 +14,7 @@ from orchestrator import comparison_report, dry_run, evidence
 from orchestrator.evidence import Evidence
 from orchestrator.options import add_shared, default_tracking_uri, shared_plan
 from orchestrator.plan import Candidate, SweepPlan, load_plan
-from orchestrator.session import carry_out
+from orchestrator.session import carry_out, undelivered
 from orchestrator.trial import trial_config
 from tardis_core import paper
 from tardis_core.cli import EXIT_INTERRUPTED, Parser, command, setting
@@ -79,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcome = carry_out(plan, options.address)
     found = evidence.of_plan(plan)
     print(f"\n{comparison_report.text(found) if found else 'No trial ran to its end.'}\n")
+    for line in undelivered(plan, outcome):
+        print(line)
     print(f"written:  {plan.folder / 'report'}, with {comparison_report.PAGE} to look at")
     print(f"browse:   python -m orchestrator.ui {plan.name}")
     if not outcome.finished:

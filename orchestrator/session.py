@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from orchestrator import machine, preflight, report, trust
+from orchestrator.delivery import REFUSED
 from orchestrator.event_log import EventLog, open_log
 from orchestrator.events import SweepEnded, SweepStarted
 from orchestrator.masking import masked
@@ -91,6 +92,22 @@ def _opened(plan: SweepPlan) -> Iterator[tuple[EventLog, Tracker]]:
         if new:
             shutil.rmtree(plan.folder)
         raise
+
+
+def undelivered(plan: SweepPlan, outcome: Outcome) -> list[str]:
+    """What to tell the user of events that are not in MLflow; nothing, if all are."""
+    lines = []
+    if outcome.waiting:
+        lines.append(
+            f"waiting:  {outcome.waiting} events could not be sent to {masked(plan.tracking_uri)}; "
+            f"they are kept, and go with: python -m orchestrator.doctor {plan.name} --fix"
+        )
+    if outcome.refused:
+        lines.append(
+            f"refused:  MLflow refused {outcome.refused} events; they and its reasons are in "
+            f"{plan.folder / REFUSED}"
+        )
+    return lines
 
 
 def base_config(plan: SweepPlan) -> Config:

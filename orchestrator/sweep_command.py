@@ -11,12 +11,10 @@ from orchestrator import (
     replicates,
     report,
 )
-from orchestrator.delivery import REFUSED
-from orchestrator.masking import masked
 from orchestrator.mlflow_store import reach_store
 from orchestrator.options import parser, plan_from
 from orchestrator.plan import SweepPlan
-from orchestrator.session import Outcome, carry_out
+from orchestrator.session import Outcome, carry_out, undelivered
 from tardis_core.cli import EXIT_INTERRUPTED, command
 from tardis_core.errors import UserError
 from tardis_core.serving.base import PREDICTORS
@@ -51,17 +49,7 @@ def _closing(plan: SweepPlan, last: SweepPlan, outcome: Outcome) -> str:
     number = report.best_trial(last)
     if number is not None:
         lines.append(f"best:     {report.command_of(last, number)}")
-    if outcome.waiting:
-        where = masked(plan.tracking_uri)
-        lines.append(
-            f"waiting:  {outcome.waiting} events could not be sent to {where}; they are kept, and "
-            f"go with: python -m orchestrator.doctor {last.name} --fix"
-        )
-    if outcome.refused:
-        lines.append(
-            f"refused:  MLflow refused {outcome.refused} events; they and its reasons are in "
-            f"{last.folder / REFUSED}"
-        )
+    lines += undelivered(last, outcome)
     if outcome.finished and not outcome.waiting:
         lines.append(f"champion: {_champion(last)}")
     lines.append(f"written:  {plan.folder}/report, study.log, best/")

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from orchestrator.masking import masked
 from orchestrator.mlflow_store import check_uri, reach_store
 from orchestrator.options import default_tracking_uri
 from orchestrator.plan import SweepPlan, load_plan
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise UserError(f"there is no store {file} yet; run a sweep first, or name one")
     page = runs_page(plan) if plan and uri == plan.tracking_uri else ""
     if uri.startswith(("http://", "https://")):
-        print(f"the sweep is tracked by a server: open {uri}{page}")
+        print(f"the sweep is tracked by a server: open {masked(uri)}{page}")
         return 0
     print(f"open http://127.0.0.1:{options.port}{page}", flush=True)
     print("(up in about 15 s; stop with Ctrl-C)", flush=True)
