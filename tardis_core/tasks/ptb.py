@@ -37,6 +37,9 @@ class PtbConfig:
     """How the text is cut."""
 
     length: int = 150  # symbols a sequence; gradients go no further back
+    # Batches after which training begins with an empty state again; 0: only an epoch does. A model
+    # that has always been in the middle of a text may fail at the beginning of one.
+    carry: int = 20
     streams: int = 32  # of an evaluation: each starts with an empty state
     evaluation_symbols: int = 0  # only so many from the start of a split; 0 takes the whole
 
@@ -44,8 +47,9 @@ class PtbConfig:
         for name in ("length", "streams"):
             value = getattr(self, name)
             require(value >= 1, f"task.{name} must be at least 1, not {value}")
-        limit = self.evaluation_symbols
-        require(limit >= 0, f"task.evaluation_symbols must not be negative: {limit}")
+        for name in ("carry", "evaluation_symbols"):
+            value = getattr(self, name)
+            require(value >= 0, f"task.{name} must not be negative: {value}")
 
 
 @TASKS.register("ptb")
@@ -148,7 +152,8 @@ class Ptb(Task):
         epoch, place = divmod(number, self._per_epoch)
         offset = int(self.rng(epoch).integers(self.config.length))
         starts = np.arange(self.batch_size) * self._stream + offset + place * self.config.length
-        return self._cut(self.data.train, starts, self.config.length, continues=place > 0)
+        carried = place % (self.config.carry or self._per_epoch)
+        return self._cut(self.data.train, starts, self.config.length, continues=carried > 0)
 
     def evaluate(self, network: Network, split: Split) -> dict[str, float]:
         result = score(network, self.signature, self._evaluation_batches(split))

@@ -52,6 +52,13 @@ def test_streams_go_on_from_batch_to_batch_and_start_anew_with_the_epoch():
     assert not made.train_batch(9).continues
 
 
+@pytest.mark.parametrize(("carry", "beginnings"), [(0, [0, 9, 18]), (4, [0, 4, 8, 9, 13, 17, 18])])
+def test_the_state_is_carried_over_so_many_batches(carry, beginnings):
+    made = task(carry=carry)  # 9 batches an epoch
+    begun = [number for number in range(19) if not made.train_batch(number).continues]
+    assert begun == beginnings
+
+
 def test_epochs_begin_at_different_places():
     made = task(corpus(4000))
     per_epoch = 4000 // 4 // 5 - 1
