@@ -17,7 +17,7 @@ from orchestrator.evidence import Evidence
 from orchestrator.plan import PLAN_FILE, folder_of, load_plan
 from orchestrator.reproductions.base import REPRODUCTIONS, Outcome, Reproduction, Request, Row
 from orchestrator.run import ended
-from orchestrator.session import carry_out
+from orchestrator.session import carry_out, undelivered
 from tardis_core import paper
 from tardis_core.errors import UserError
 from tardis_core.models.base import MODELS
@@ -41,8 +41,12 @@ def compared(request: Request, task: str, *words: str, name: str = "") -> Eviden
         options += ["--data-dir", request.data_dir] if request.data_dir else []
         models = ["--models", ",".join(MODELS.names())]
         plan = compare.plan_from(compare.parser().parse_args([task, *options, *models, *words]))
-    if ended(plan) < plan.trials and not carry_out(plan).finished:
-        raise UserError(f"stopped; go on with: python -m orchestrator.compare --resume {name}")
+    if ended(plan) < plan.trials:
+        outcome = carry_out(plan)
+        for line in undelivered(plan, outcome):
+            print(line)
+        if not outcome.finished:
+            raise UserError(f"stopped; go on with: python -m orchestrator.compare --resume {name}")
     found = evidence.of_plan(plan)
     if found is None:
         raise UserError(f"no trial of {name} ran to its end; its reasons are in {plan.folder}")
