@@ -6,10 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 
 from tardis_core.cli import Parser, command
 from tardis_core.config import config_from_dict
@@ -42,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if len(tasks) != 1:
         raise UserError(f"the runs must be of one task, not of {', '.join(sorted(tasks))}")
     metric = TASKS.get(tasks.pop()).metric
-    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
     for _, label, rows in read_runs:
         updates = [row["update"] for row in rows]
         axes.plot(updates, [row[f"valid_{metric.name}"] for row in rows], marker=".", label=label)

@@ -54,15 +54,17 @@ def _telling(study: optuna.Study) -> list[str]:
 def _try(
     drawing: Callable[..., Any], study: optuna.Study, metric: str, path: Path, **more: Any
 ) -> None:
+    others = set(plt.get_fignums())
     try:
         with warnings.catch_warnings(action="ignore"):  # the interface is called experimental
             axes = drawing(study, target_name=metric, **more)
+        figure = axes.figure if hasattr(axes, "figure") else axes[0].figure
+        figure.set_size_inches(11, 6)
+        figure.tight_layout()
+        figure.savefig(path, dpi=110)
     except (ValueError, RuntimeError) as error:
         # Importance needs parameters that vary in every trial: a small sweep may have none.
         _log.info("no picture %s: %s", path.name, error)
-        return
-    figure = axes.figure if hasattr(axes, "figure") else axes[0].figure
-    figure.set_size_inches(11, 6)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    finally:  # pyplot would keep it; a notebook may have figures of its own
+        for number in set(plt.get_fignums()) - others:
+            plt.close(number)

@@ -24,9 +24,10 @@ def access(gates: bool) -> Access:
 
 @pytest.mark.parametrize("gates", [True, False])
 def test_a_png_is_written(tmp_path, gates):
+    before = plt.get_fignums()
     draw_access(access(gates), tmp_path / "access.png", "a title")
     assert (tmp_path / "access.png").read_bytes().startswith(b"\x89PNG")
-    assert not plt.get_fignums(), "figures are closed"
+    assert plt.get_fignums() == before, "figures are closed"
 
 
 def test_every_wormhole_is_an_arc_from_the_read_to_its_source():

@@ -18,7 +18,7 @@ from sweep_logs import (
     record,
 )
 
-from orchestrator import leaderboard, replicates, report, results
+from orchestrator import leaderboard, pictures, replicates, report, results
 from orchestrator.events import Artifact, Model, SweepTags
 from orchestrator.plan import SweepPlan, load_plan
 from tardis_core.registry import Registry
@@ -149,6 +149,21 @@ def test_drawing_leaves_a_notebook_its_backend():
     finally:
         plt.switch_backend(before)
     assert (plan.folder / "report" / "history.png").exists()
+
+
+def test_drawing_leaves_no_figure_open_even_if_it_fails(monkeypatch):
+    def fails(study, **more):
+        plt.subplots()
+        raise ValueError("not enough trials")
+
+    plan = make_plan()
+    fill(plan, [0.5, 0.1, 0.3])
+    monkeypatch.setattr(pictures.draw, "plot_param_importances", fails)
+    own = plt.figure()
+    before = plt.get_fignums()
+    report.write(plan, None, finished=False)
+    assert plt.get_fignums() == before
+    plt.close(own)
 
 
 def test_a_task_that_is_not_served_has_no_champion_and_all_the_rest(monkeypatch):
