@@ -63,6 +63,7 @@ class Trainer:
         _ = self.backend  # one that cannot run this is refused now, before anything is written
 
     def _check_copies(self) -> None:
+        # Even a text begins with its first batch: whether it goes on shows in the second.
         copies = self.config.settings().get("estimator.copies", 1)
         if copies > 1 and self.task.train_batch(1).continues:
             raise UserError(
