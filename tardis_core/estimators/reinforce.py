@@ -26,8 +26,9 @@ class ReinforceConfig:
     normalise_variance: bool = True  # divide by max(1, running deviation), Mnih & Gregor 2014
     weight: float = 0.1  # of the policy loss beside the loss of the task
     attached: bool = False  # whether it trains also what the read logits are made of
-    entropy: float = 0.1  # bonus for undecided reads, falling to zero ...
-    entropy_until: float = 0.7  # ... at this share of the training
+    entropy: float = 0.1  # bonus for undecided reads, at the start; it moves ...
+    entropy_final: float = 0.0  # ... to this (below 0 it is a penalty) ...
+    entropy_until: float = 0.7  # ... until this share of the training
 
     def __post_init__(self) -> None:
         for name in ("auxiliary_share", "auxiliary_until", "gamma"):
@@ -105,12 +106,17 @@ class Reinforce(Estimator):
         )
         policy = -(advantage_TB * sum(chosen_TB) * mask_TB).sum() / steps
         entropy = (sum(entropy_TB) * mask_TB).sum() / steps
-        bonus = self.config.entropy * max(0.0, 1 - episode.progress / self.config.entropy_until)
-        loss = self.config.weight * (policy - bonus * entropy)
+        loss = self.config.weight * (policy - self._entropy_bonus(episode.progress) * entropy)
         if self.input_baseline is not None:
             loss = loss + ((reward_TB - baseline_TB).square() * mask_TB).sum() / steps
         figures = {"reward": (reward_TB * mask_TB).sum() / steps, "read_entropy": entropy.detach()}
         return loss, figures
+
+    def _entropy_bonus(self, progress: float) -> float:
+        """Reads explore at first. Those that are worth nothing never settle by themselves, and each
+        of them overwrites a cell: a penalty at the end makes them settle."""
+        first, last = self.config.entropy, self.config.entropy_final
+        return first + (last - first) * min(1.0, progress / self.config.entropy_until)
 
     def _reward(self, episode: Episode) -> Tensor:
         """R, R' of Eq. (17), or a mix."""

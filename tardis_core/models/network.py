@@ -1,5 +1,6 @@
 """A whole network: inputs are encoded, a sequence model runs over them, heads predict."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -76,7 +77,7 @@ class Network(nn.Module):
             state: what an earlier call returned, or None to start.
             mask_TB: False where a sequence has no step.
             generator: the source of all noise; without it the network is deterministic.
-            asked_TB: False where nobody looks at the prediction, which then may be anything; None
+            asked_TB: False where nobody looks at the prediction, whose logits are then zero; None
                 asks for all.
         """
         x_TBD = self.encoder(inputs, self.head.W_o.weight.dtype)
@@ -86,8 +87,24 @@ class Network(nn.Module):
             noise = self.model.draw_noise(x_TBD, generator)
         about = (self.encoder.boundary_TB(inputs), asked_TB) if self.model.two_parts else ()
         hidden, state = self.model(x_TBD, state, mask_TB, noise, *about)
-        logits_TBO = self.head(hidden.h_TBH, hidden.r_TBQ, generator)
+        seen = [hidden.h_TBH, hidden.r_TBQ]
+        logits_TBO = _where_asked(lambda h, r: self.head(h, r, generator), seen, asked_TB)
         memory_logits_TBO = None
         if self.memory_head is not None and hidden.r_TBQ is not None:
-            memory_logits_TBO = self.memory_head(hidden.r_TBQ, x_TBD)
+            seen = [hidden.r_TBQ, x_TBD]
+            memory_logits_TBO = _where_asked(self.memory_head, seen, asked_TB)
         return Prediction(logits_TBO, memory_logits_TBO, hidden, x_TBD), state
+
+
+def _where_asked(
+    head: Callable[..., Tensor], seen: list[Tensor | None], asked_TB: Tensor | None
+) -> Tensor:
+    """The head at the steps that are asked for, and zero elsewhere: often most steps are not."""
+    if asked_TB is None:
+        return head(*seen)
+    at_N = asked_TB.flatten().nonzero().squeeze(-1)
+    if len(at_N) == asked_TB.numel():
+        return head(*seen)
+    logits_NO = head(*(None if each is None else each.flatten(0, 1)[at_N] for each in seen))
+    nothing = logits_NO.new_zeros(asked_TB.numel(), logits_NO.shape[-1])
+    return nothing.index_copy(0, at_N, logits_NO).unflatten(0, asked_TB.shape)

@@ -49,7 +49,10 @@ class Trainer:
         self.network = build_network(config, self.task.signature).to(self.device)
         training = config.training
         self.optimizer = torch.optim.Adam(
-            self.network.parameters(), training.learning_rate, weight_decay=training.weight_decay
+            self.network.parameters(),
+            training.learning_rate,
+            weight_decay=training.weight_decay,
+            fused=self.device.type in ("cpu", "cuda"),  # one call for all parameters
         )
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         self.carried: State | None = None  # recurrent state, for text that goes on
