@@ -19,8 +19,11 @@ from tardis_core.errors import UserError
 
 def sha256_of(path: Path | str) -> str:
     """The SHA-256 of a file's content, in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}; mend its permissions") from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:

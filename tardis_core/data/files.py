@@ -72,11 +72,8 @@ def data_dir(explicit: Path | str | None) -> Path | None:
 def first_place(folder: str, names: Sequence[str], directory: Path | str | None) -> Path | None:
     """The first place in the user's data directory that holds at least one of the files."""
     for place in _places(folder, directory):
-        try:
-            if any((place / name).is_file() for name in names):
-                return place
-        except PermissionError as error:
-            raise UserError(f"{place} cannot be read; mend its permissions") from error
+        if any(_is_file(place / name) for name in names):
+            return place
     return None
 
 
@@ -102,7 +99,7 @@ def find(
 
 def require(path: Path) -> Path:
     """`path`, which must exist because its companions do."""
-    if not path.is_file():
+    if not _is_file(path):
         raise UserError(
             f"{path.parent} holds only a part of the data set: {path.name} is missing; "
             "add it, name another directory with --data-dir, or use --data standin"
@@ -137,19 +134,23 @@ def _places(folder: str, directory: Path | str | None) -> tuple[Path, ...]:
     return () if root is None else (root / folder, root)
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except PermissionError as error:
+        raise UserError(f"{path.parent} cannot be read; mend its permissions") from error
+
+
 def _offline() -> bool:
     return os.environ.get("TARDIS_OFFLINE", "") not in ("", "0")
 
 
 def _verify(path: Path, file: RemoteFile) -> None:
     """Refuse a file that is not the published one."""
-    try:
-        size = path.stat().st_size
-        # The size alone shows a truncated file, and says more to people than a checksum.
-        wrong_size = file.size is not None and size != file.size
-        found = "" if wrong_size else sha256_of(path)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}; mend its permissions") from error
+    size = path.stat().st_size
+    # The size alone shows a truncated file, and says more to people than a checksum.
+    wrong_size = file.size is not None and size != file.size
+    found = "" if wrong_size else sha256_of(path)
     if found == file.sha256:
         return
     expected, got = f"SHA-256 {file.sha256[:12]}...", f"SHA-256 {found[:12]}..."
@@ -164,7 +165,7 @@ def _verify(path: Path, file: RemoteFile) -> None:
 def _find_cached(
     folder: Path, files: Sequence[RemoteFile], *, download: bool
 ) -> dict[str, Path] | None:
-    missing = [file for file in files if not (folder / file.name).is_file()]
+    missing = [file for file in files if not _is_file(folder / file.name)]
     _verify_once(folder, [file for file in files if file not in missing])
     if missing and not (download and download_all(folder, missing)):
         return None

@@ -82,6 +82,8 @@ def corpus(name: str, real: bool, origin: str, lines: Mapping[str, list[str]]) -
         origin: where it came from, in words.
     """
     texts = {split: "".join(f"{line.strip()}\n" for line in lines[split]) for split in lines}
+    for split, text in texts.items():
+        require(bool(text), f"the {split} text is empty; it needs at least one line")
     symbols = tuple(sorted(set(texts["train"])))
     ids = {split: encode(text, symbols, f"the {split} text") for split, text in texts.items()}
     digest = sha256("".join(symbols).encode())

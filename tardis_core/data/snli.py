@@ -4,22 +4,20 @@ Sentences are lower-cased and cut by one rule that reads raw and tokenised text 
 a gold label are left out, as everywhere: 549,367 / 9,842 / 9,824 pairs remain.
 """
 
-import io
 import json
 import re
 import tempfile
-import zipfile
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
-from tardis_core.data import files
+from tardis_core.data import array_cache, files
 from tardis_core.data.dataset import Provenance
 from tardis_core.data.standin_pairs import make_pairs
 from tardis_core.errors import UserError, choices
@@ -112,19 +110,23 @@ def _load_directory(place: Path) -> PairCorpus:
     train = _SUBSET if not (place / _TRAIN).is_file() and (place / _SUBSET).is_file() else _TRAIN
     paths = [files.require(place / name) for name in (train, _VALID, _TEST)]
     key = sha256("".join(files.sha256_of(path) for path in paths).encode()).hexdigest()
-    arrays = _read_parsed(key) or _keep_parsed(key, _parse([_read(path) for path in paths]))
+    arrays = array_cache.read(_parsed_path(key), _take)
+    if arrays is None:
+        arrays = _parse([_read(path) for path in paths])
+        array_cache.keep(_parsed_path(key), arrays)
     return _corpus(arrays, f"the files in {place}")
 
 
 def _load_archive(archive: Path) -> PairCorpus:
-    arrays = _read_parsed(ARCHIVE.sha256)
+    parsed = _parsed_path(ARCHIVE.sha256)
+    arrays = array_cache.read(parsed, _take)
     if arrays is None:
         # Half a gigabyte that is needed once: what is kept is the archive and the arrays.
         with _scratch(files.cache_dir() / "snli") as unpacked:
             members = [f"snli_1.0/{name}" for name in (_TRAIN, _VALID, _TEST)]
             files.unpack(archive, members, unpacked)
             arrays = _parse([_read(unpacked / member) for member in members])
-        _keep_parsed(ARCHIVE.sha256, arrays)
+        array_cache.keep(parsed, arrays)
     return _corpus(arrays, f"the archive {archive}")
 
 
@@ -237,33 +239,19 @@ def _assemble(
         digest.update(f"\0{key}\0".encode() + arrays[key].tobytes())
     provenance = Provenance(name, real, complete, digest.hexdigest(), origin)
     words = tuple(arrays["words"].tobytes().decode("utf-8", "surrogatepass").split("\n"))
-    fields = Pairs.__dataclass_fields__
     train, valid, test = (
-        Pairs(**{field: arrays[f"{split}_{field}"] for field in fields}) for split in _SPLITS
+        Pairs(**{field: arrays[f"{split}_{field}"] for field in Pairs.__dataclass_fields__})
+        for split in _SPLITS
     )
     return PairCorpus(provenance, words, train, valid, test)
 
 
 def _parsed_path(key: str) -> Path:
+    """Where the arrays of files with these bytes are kept: parsing all of SNLI takes a while."""
     return files.cache_dir() / "snli" / f"parsed-{_PARSED}-{key[:16]}.npz"
 
 
-def _read_parsed(key: str) -> dict[str, np.ndarray] | None:
-    """What an earlier process parsed from the same bytes: the whole of SNLI takes a while."""
-    try:
-        with np.load(_parsed_path(key), allow_pickle=False) as stored:
-            return dict(stored)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-        return None
-
-
-def _keep_parsed(key: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as stored:
-        for name, values in arrays.items():
-            with stored.open(f"{name}.npy", "w") as member:
-                np.lib.format.write_array(member, values, allow_pickle=False)
-    # A cache that cannot be written costs time, nothing else.
-    with suppress(OSError):
-        files.write_atomically(_parsed_path(key), content.getvalue())
-    return arrays
+def _take(stored: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of `_parse`."""
+    pairs = [f"{split}_{field}" for split in _SPLITS for field in Pairs.__dataclass_fields__]
+    return {name: stored[name] for name in [*pairs, "words"]}

@@ -1,17 +1,15 @@
 """MNIST as pen strokes (de Jong, 2016): converted from the images once, then kept in the cache."""
 
 import hashlib
-import io
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from tardis_core.data import files, mnist, standin_digits, stroke_converter
+from tardis_core.data import array_cache, files, mnist, standin_digits, stroke_converter
 from tardis_core.data.dataset import Provenance
 
 VALID_SIZE = 10_000  # MNIST's last training images, as in the paper
@@ -91,7 +89,7 @@ def _load_standin() -> StrokeDigits:
     contents = [hashlib.sha256(s.images.tobytes()).hexdigest() for s in sources.values()]
     digits = _cached(contents, lambda: sources)
     origin = "pen strokes of digits drawn by tardis_core.data.standin_digits"
-    provenance = Provenance("strokes-standin", False, True, _sha256(digits), origin)
+    provenance = Provenance("strokes-standin", False, False, _sha256(digits), origin)
     return StrokeDigits(provenance, **digits)
 
 
@@ -115,20 +113,14 @@ def _cached(contents: list[str], sources: Callable[[], dict[str, _Source]]) -> d
 
 
 def read_cache(path: Path) -> dict[str, Digits] | None:
-    """The digits of each split, or None where the file is missing or broken: it can be remade."""
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            digits = {
-                split: Digits(*(arrays[f"{split}_{field}"] for field in _FIELDS))
-                for split in SPLITS
-            }
-        if not all(_is_sound(part) for part in digits.values()):
-            raise ValueError("its arrays do not belong together")
-    except FileNotFoundError:
-        return None
-    except Exception as error:  # a flipped bit can raise almost anything in zipfile and NumPy
-        _log.info("%s is broken (%s) and is made again", path, error)
-        return None
+    """The digits of each split, or None where the file is missing or broken."""
+    return array_cache.read(path, _take)
+
+
+def _take(arrays: Mapping[str, np.ndarray]) -> dict[str, Digits]:
+    digits = {split: Digits(*(arrays[f"{split}_{field}"] for field in _FIELDS)) for split in SPLITS}
+    if not all(_is_sound(part) for part in digits.values()):
+        raise ValueError("its arrays do not belong together")
     return digits
 
 
@@ -145,16 +137,11 @@ def _is_sound(digits: Digits) -> bool:
 
 
 def write_cache(path: Path, digits: Mapping[str, Digits]) -> None:
-    """Keep the digits of each split; a cache that cannot be written costs time, nothing else."""
-    content = io.BytesIO()
-    arrays: dict[str, Any] = {
+    """Keep the digits of each split."""
+    arrays = {
         f"{split}_{field}": getattr(digits[split], field) for split in SPLITS for field in _FIELDS
     }
-    np.savez_compressed(content, **arrays)
-    try:
-        files.write_atomically(path, content.getvalue())
-    except OSError as error:
-        _log.warning("The pen strokes cannot be kept in %s: %s.", path.parent, error.strerror)
+    array_cache.keep(path, arrays)
 
 
 def _convert_splits(sources: Mapping[str, _Source]) -> dict[str, Digits]:

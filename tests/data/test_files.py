@@ -200,6 +200,21 @@ def test_the_cache_is_verified_again_only_when_a_file_changed(cache):
         files.find("set", both())
 
 
+@pytest.mark.parametrize("where", ["data", "cache"])
+def test_a_folder_that_may_not_be_read_is_named(tmp_path, monkeypatch, where):
+    place, is_file = put(tmp_path / where / "set"), Path.is_file
+
+    def refuse(self: Path) -> bool:
+        if self.parent == place:
+            raise PermissionError(13, "Permission denied", str(self))
+        return is_file(self)
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    (tmp_path / "data").mkdir(exist_ok=True)
+    with pytest.raises(UserError, match=f"{place} cannot be read; mend its permissions"):
+        files.find("set", both(), directory=tmp_path / "data")
+
+
 @pytest.mark.parametrize("sidecar", [b"", b"[1]", b"{", b'{"one.txt": 1}'])
 def test_a_spoilt_record_of_verification_is_made_anew(cache, sidecar):
     (put(cache / "set") / ".verified.json").write_bytes(sidecar)

@@ -110,6 +110,13 @@ def test_the_real_corpus_has_the_published_counts():
     assert corpus.provenance.complete
 
 
+@pytest.mark.parametrize("empty", ["train", "valid", "test"])
+def test_an_empty_text_is_named(empty):
+    lines = {"train": ["ab"], "valid": ["a"], "test": ["b"]} | {empty: []}
+    with pytest.raises(UserError, match=f"the {empty} text is empty"):
+        ptb.corpus("made", True, "here", lines)
+
+
 def test_a_text_of_too_many_characters_is_refused():
     many = "".join(map(chr, range(0x4E00, 0x4E00 + 300)))
     with pytest.raises(UserError, match="at most 256 different characters, not 301"):

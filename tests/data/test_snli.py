@@ -1,5 +1,6 @@
 """SNLI: the token rule, the vocabulary, subsets, archives, malformed lines."""
 
+import hashlib
 import json
 import os
 import zipfile
@@ -107,6 +108,15 @@ def test_a_missing_file_is_named(tmp_path):
         snli.load(tmp_path)
 
 
+def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(hashlib, "file_digest", refuse)
+    with pytest.raises(UserError, match=r"train\.jsonl cannot be read: Permission denied; mend"):
+        snli.load(write(tmp_path))
+
+
 @pytest.mark.parametrize(
     "bad",
     [
@@ -141,11 +151,25 @@ def test_a_second_load_gives_the_same_and_a_changed_file_something_else(tmp_path
     assert changed.provenance.sha256 != first.provenance.sha256
 
 
-def test_a_spoilt_cache_of_parsed_pairs_is_made_anew(tmp_path, cache):
+def spoil(content: bytes, how: str) -> bytes:
+    """A cache file with a part missing, one bit flipped, or an array under another name."""
+    if how == "truncated":
+        return content[:200]
+    if how == "renamed":
+        return content.replace(b"valid_labels.npy", b"valid_lobels.npy")
+    flags = content.rindex(b"PK\1\2") + 8  # of the last array, in the list at the end
+    return content[:flags] + bytes([content[flags] ^ 1]) + content[flags + 1 :]  # "encrypted"
+
+
+@pytest.mark.parametrize("how", ["truncated", "renamed", "one bit"])
+def test_a_spoilt_cache_of_parsed_pairs_is_made_anew(tmp_path, cache, how):
     first = snli.load(write(tmp_path / "data"))
-    for path in cache.rglob("parsed-*.npz"):
-        path.write_bytes(path.read_bytes()[:200])
+    (path,) = cache.rglob("parsed-*.npz")
+    sound = path.read_bytes()
+    path.write_bytes(spoil(sound, how))
+    assert path.read_bytes() != sound
     assert snli.load(tmp_path / "data").provenance == first.provenance
+    assert len(path.read_bytes()) == len(sound), "the next load finds a sound one"
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path, cache):

@@ -74,6 +74,7 @@ def test_standin_says_what_it_is_and_looks_for_no_files(cache, monkeypatch):
     data = strokes.load(source="standin")
     assert data.provenance.name == "strokes-standin"
     assert not data.provenance.real
+    assert not data.provenance.complete
     assert [len(getattr(data, split).labels) for split in strokes.SPLITS] == [40, 20, 10]
 
 
