@@ -4,9 +4,12 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+import pandas as pd
 import torch
 
 from tardis_core.config import Config
+from tardis_core.errors import UserError, require
 from tardis_core.models.network import Network
 from tardis_core.registry import Registry
 from tardis_core.training.runs import load_checkpoint, load_network
@@ -32,6 +35,29 @@ class Predictor(ABC):
     def device(self) -> torch.device:
         """Where the network is."""
         return next(self.network.parameters()).device
+
+
+def as_vectors(inputs: Any, width: int) -> np.ndarray:
+    """Sequences of vectors, BTD, refused where they are none."""
+    rule = f"inputs must be numbers in the shape (sequences, steps, {width}), at least one of each"
+    try:
+        inputs_BTD = np.asarray(inputs, np.float32)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{rule}: {error}") from error
+    shape = inputs_BTD.shape
+    require(len(shape) == 3 and shape[2] == width and 0 not in shape, f"{rule}, not {shape}")
+    return inputs_BTD
+
+
+def as_texts(inputs: Any, *columns: str) -> list[list[str]]:
+    """The texts of each of these columns of a table, refused where there are none."""
+    frame = pd.DataFrame(inputs)
+    require(
+        set(columns) <= set(frame) and len(frame) > 0,
+        f"inputs must be a table with the columns {', '.join(columns)} and at least one row, not "
+        f"{len(frame)} rows with the columns {', '.join(map(str, frame)) or 'none'}",
+    )
+    return [[str(text) for text in frame[column]] for column in columns]
 
 
 PREDICTORS: Registry[type[Predictor]] = Registry("predictor", "tardis_core.serving")

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tardis_core.errors import require
-from tardis_core.serving.base import PREDICTORS, Predictor
+from tardis_core.serving.base import PREDICTORS, Predictor, as_vectors
 from tardis_core.tasks.base import TASKS
 
 
@@ -20,12 +19,7 @@ class BitsPredictor(Predictor):
 
     @torch.no_grad()
     def predict(self, inputs: Any, **parameters: Any) -> np.ndarray:
-        inputs_BTD = np.asarray(inputs, np.float32)
-        width = self.network.encoder.inputs
-        require(
-            inputs_BTD.ndim == 3 and inputs_BTD.shape[-1] == width,
-            f"inputs must have the shape (sequences, steps, {width}), not {inputs_BTD.shape}",
-        )
+        inputs_BTD = as_vectors(inputs, self.network.encoder.inputs)
         inputs_TBD = torch.from_numpy(inputs_BTD.transpose(1, 0, 2).copy()).to(self.device)
         prediction, _ = self.network(inputs_TBD)
         return prediction.logits_TBO.sigmoid().transpose(0, 1).cpu().numpy()

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from tardis_core.data.ptb import encode
 from tardis_core.errors import require
 from tardis_core.models.network import Network
-from tardis_core.serving.base import PREDICTORS, Predictor
+from tardis_core.serving.base import PREDICTORS, Predictor, as_texts
 from tardis_core.tasks.ptb import END_OF_LINE
 
 
@@ -28,7 +28,7 @@ class TextPredictor(Predictor):
     @torch.no_grad()
     def predict(self, inputs: Any, **parameters: Any) -> pd.DataFrame:
         chosen = {**self.parameters, **parameters}
-        texts = [str(text) for text in pd.DataFrame(inputs)["text"]]
+        (texts,) = as_texts(inputs, "text")
         generator = torch.Generator().manual_seed(int(chosen["seed"]))
         rows = []
         for text in texts:

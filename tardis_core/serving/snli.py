@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 
 from tardis_core.data import snli
-from tardis_core.serving.base import PREDICTORS, Predictor
+from tardis_core.serving.base import PREDICTORS, Predictor, as_texts
 from tardis_core.tasks.snli import make_batch
 
 
@@ -25,11 +25,11 @@ class PairPredictor(Predictor):
 
     @torch.no_grad()
     def predict(self, inputs: Any, **parameters: Any) -> pd.DataFrame:
-        frame = pd.DataFrame(inputs)
+        premises, hypotheses = as_texts(inputs, "premise", "hypothesis")
         numbers = {word: number for number, word in enumerate(self.vocabulary)}
         pairs = snli.Pairs.unlabelled(
-            [self._ids(text, numbers) for text in frame["premise"]],
-            [self._ids(text, numbers) for text in frame["hypothesis"]],
+            [self._ids(text, numbers) for text in premises],
+            [self._ids(text, numbers) for text in hypotheses],
         )
         batch = make_batch(pairs, np.arange(len(pairs))).to(self.device)
         prediction, _ = self.network(batch.inputs, None, batch.mask_TB)
@@ -38,5 +38,5 @@ class PairPredictor(Predictor):
         return pd.DataFrame({"label": labels, **dict(zip(snli.LABELS, p_BO.T, strict=True))})
 
     @staticmethod
-    def _ids(text: Any, numbers: dict[str, int]) -> list[int]:
-        return [numbers.get(word, snli.UNK) for word in snli.tokenize(str(text))]
+    def _ids(text: str, numbers: dict[str, int]) -> list[int]:
+        return [numbers.get(word, snli.UNK) for word in snli.tokenize(text)]

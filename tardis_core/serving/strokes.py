@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tardis_core.errors import require
-from tardis_core.serving.base import PREDICTORS, Predictor
+from tardis_core.serving.base import PREDICTORS, Predictor, as_vectors
 from tardis_core.tasks.base import Batch
 from tardis_core.tasks.strokes import BOS, CHANNELS, PEN, answer
 
@@ -24,11 +23,7 @@ class DigitsPredictor(Predictor):
         return np.tile(one, (self.config.task_settings.digits, 1))[None]
 
     def predict(self, inputs: Any, **parameters: Any) -> np.ndarray:
-        pen_BTC = np.asarray(inputs, np.float32)
-        require(
-            pen_BTC.ndim == 3 and pen_BTC.shape[-1] == PEN,
-            f"inputs must have the shape (sequences, steps, {PEN}), not {pen_BTC.shape}",
-        )
+        pen_BTC = as_vectors(inputs, PEN)
         digits = self.config.task_settings.digits
         return answer(self.network, self._batch(pen_BTC, digits), digits).T.numpy()
 

@@ -114,5 +114,17 @@ def test_digits_are_those_that_the_task_would_answer(made):
 @pytest.mark.parametrize("name", ["copy", "strokes"])
 def test_a_wrong_shape_is_refused_with_the_right_one(made, name):
     predictor, _ = made(name)
-    with pytest.raises(UserError, match=r"must have the shape \(sequences, steps, "):
-        predictor.predict(np.zeros((3, 5)))
+    channels = predictor.example().shape[-1]
+    wrong = [(3, 5), (2, 3, channels + 1), (0, 3, channels), (2, 0, channels)]
+    for inputs in [*(np.zeros(shape) for shape in wrong), [[[1.0] * channels], []], "text"]:
+        with pytest.raises(UserError, match=r"must be numbers in the shape \(sequences, steps, "):
+            predictor.predict(inputs)
+
+
+@pytest.mark.parametrize("name", ["ptb", "snli"])
+def test_a_table_without_its_columns_or_rows_is_refused_with_their_names(made, name):
+    predictor, _ = made(name)
+    names = list(predictor.example())
+    for table in (pd.DataFrame({"words": ["a"]}), pd.DataFrame({column: [] for column in names})):
+        with pytest.raises(UserError, match=f"the columns {', '.join(names)} and at least one row"):
+            predictor.predict(table)
