@@ -45,7 +45,9 @@ class KneserNey:
             order: n, the length of the longest n-grams.
             before: the symbol that is taken to stand before a text, as often as needed.
         """
-        longest = int(63 / np.log2(max(2, symbols)))  # such numbers fit into 63 bits
+        require(len(text) > 0, "a text to count must have at least one symbol")
+        # The numbers of n-grams, and symbols**n itself, must fit into 63 bits.
+        longest = max(n for n in range(1, 63) if max(2, symbols) ** n < 2**63)
         require(
             1 <= order <= longest,
             f"the order must be from 1 to {longest} with {symbols} symbols, not {order}",
@@ -92,10 +94,10 @@ class KneserNey:
 def _table(grams: np.ndarray, counts: np.ndarray, symbols: int) -> Counts:
     contexts, first, followers = np.unique(grams // symbols, return_index=True, return_counts=True)
     once, twice = int((counts == 1).sum()), int((counts == 2).sum())
-    # Without n-grams counted once the rule gives no discount, and unseen symbols no chance.
+    # With none counted once the rule takes nothing off, so that unseen symbols have no chance; with
+    # none counted twice it takes all of those counted once.
     discount = once / (once + 2 * twice) if once and twice else 0.5
-    totals = np.add.reduceat(counts, first) if len(counts) else counts
-    return Counts(grams, counts, contexts, totals, followers, discount)
+    return Counts(grams, counts, contexts, np.add.reduceat(counts, first), followers, discount)
 
 
 def _look_up(keys: np.ndarray, known: np.ndarray, values: np.ndarray) -> np.ndarray:

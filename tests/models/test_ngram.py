@@ -89,6 +89,19 @@ def test_an_order_that_does_not_fit_is_refused(order):
         KneserNey(np.zeros(5, np.uint8), 50, order)
 
 
+@pytest.mark.parametrize(("symbols", "longest"), [(2, 62), (8, 20), (50, 11), (128, 8), (200, 8)])
+def test_the_longest_n_grams_that_are_allowed_can_be_counted(symbols, longest):
+    text = np.arange(40) % symbols
+    assert np.isfinite(KneserNey(text, symbols, longest).nats(text)).all()
+    with pytest.raises(UserError, match=f"from 1 to {longest} with {symbols} symbols"):
+        KneserNey(text, symbols, longest + 1)
+
+
+def test_an_empty_text_cannot_be_counted():
+    with pytest.raises(UserError, match="at least one symbol"):
+        KneserNey(np.zeros(0, np.uint8), 50, 2)
+
+
 def test_the_command_chooses_by_validation(capsys):
     assert main(["--data", "standin", "--orders", "1,3", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
