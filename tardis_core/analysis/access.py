@@ -10,10 +10,11 @@ import torch
 
 from tardis_core.errors import UserError
 from tardis_core.models.base import Hidden
+from tardis_core.models.dntm import Dntm
 from tardis_core.models.network import Network
 from tardis_core.tasks.base import Batch, Task
 
-NEVER = -1  # the source of a read from a cell that nothing was written to
+NEVER = -1  # the source of a read from a cell that holds nothing
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,15 @@ def record_access(network: Network, task: Task, batch: Batch) -> list[Access]:
             "only a model that reads one memory cell a step can be looked into; "
             f"{type(network.model).__name__} does not"
         )
-    return [_column(hidden, task, batch, column) for column in range(batch.inputs.shape[1])]
+    holds_K = np.ones(hidden.reads.pi_TBK.shape[2], bool)
+    if isinstance(network.model, Dntm):
+        holds_K = network.model.used_K.cpu().numpy() > 0  # all but the NO-OP cell
+    columns = range(batch.inputs.shape[1])
+    return [_column(hidden, task, batch, column, holds_K) for column in columns]
 
 
-def _column(hidden: Hidden, task: Task, batch: Batch, column: int) -> Access:
-    """The access of one sequence of a batch."""
+def _column(hidden: Hidden, task: Task, batch: Batch, column: int, holds_K: np.ndarray) -> Access:
+    """The access of one sequence of a batch; `holds_K` says which cells hold what is written."""
     mask_TB = batch.mask_TB
     exists_T = (
         np.ones(len(batch.inputs), bool) if mask_TB is None else mask_TB[:, column].cpu().numpy()
@@ -95,13 +100,13 @@ def _column(hidden: Hidden, task: Task, batch: Batch, column: int) -> Access:
     read_T, written_T = of(reads.read_TB), of(reads.written_TB)
     reset_T2 = None if reset_TB2 is None else of(reset_TB2)
     labels = task.labels(batch, column)
-    cells = reads.pi_TBK.shape[2]
+    source_T = sources(read_T[:, None], written_T[:, None], len(holds_K))[:, 0]
     return Access(
         labels=tuple(label for label, exists in zip(labels, exists_T, strict=True) if exists),
         scored_T=of(batch.scored_TB),
         read_T=read_T,
         written_T=written_T,
-        source_T=sources(read_T[:, None], written_T[:, None], cells)[:, 0],
+        source_T=np.where(holds_K[read_T], source_T, NEVER),
         probability_TK=of(reads.pi_TBK.softmax(-1)),
         alpha_T=None if reset_T2 is None else reset_T2[:, 0],
         beta_T=None if reset_T2 is None else reset_T2[:, 1],

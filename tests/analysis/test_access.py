@@ -54,6 +54,22 @@ def test_what_is_read_is_the_microstate_of_the_source(backend):
         assert (access.source_T != NEVER).any()
 
 
+def test_a_read_of_the_no_op_cell_leads_nowhere():
+    network, task = made("copy", "dntm-discrete", **{"memory.cells": 3})
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in network.model.parameters():  # so that both heads move about
+            parameter.normal_(generator=generator)
+    batch = task.examples("valid", [0])
+    content_TC = network(batch.inputs)[0].hidden.r_TBQ[:, 0, network.model.memory_config.address :]
+    access = record_access(network, task, batch)[0]
+    idle_T = access.read_T == 2
+    written = sources(access.read_T[:, None], access.written_T[:, None], cells=3)[:, 0]
+    assert (written[idle_T] != NEVER).any(), "what was written there is lost"
+    assert not content_TC[torch.from_numpy(idle_T)].any()
+    np.testing.assert_array_equal(access.source_T, np.where(idle_T, NEVER, written))
+
+
 def test_the_first_writes_fill_the_memory_and_usage_counts_the_reads():
     network, task = made("recall", **{"memory.cells": 5})
     access = record_access(network, task, task.examples("test", [0]))[0]
