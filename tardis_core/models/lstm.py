@@ -6,17 +6,13 @@ import torch
 from torch import Tensor
 
 from tardis_core import kernels
-from tardis_core.models.base import (
-    MODELS,
-    Hidden,
-    SequenceModel,
-    dropout_mask,
-    keep_where_masked,
-)
+from tardis_core.models.base import MODELS, Hidden, SequenceModel, dropout_mask, unroll
 from tardis_core.models.controller import Controller, ControllerState, LstmConfig
 
 
 class LstmNoise(NamedTuple):
+    """The noise of a whole sequence."""
+
     dropout_TBH: Tensor | None
 
 
@@ -53,11 +49,13 @@ class Lstm(SequenceModel):
         if backend != "reference":
             return kernels.run_lstm(backend, self, x_TBD, state, mask_TB, noise)
         state = state or self.initial_state(x_TBD.shape[1], x_TBD)
-        dropout_TBH = noise.dropout_TBH if noise else None
-        hidden = []
-        for t, zx_BG in enumerate(self.controller.project_inputs(x_TBD).unbind()):
-            dropout_BH = dropout_TBH[t] if dropout_TBH is not None else None
-            new, _ = self.controller(zx_BG, None, state, dropout_BH=dropout_BH)
-            state = new if mask_TB is None else keep_where_masked(mask_TB[t], new, state)
-            hidden.append(new.h_BH)
-        return Hidden(torch.stack(hidden)), state
+        over = [self.controller.project_inputs(x_TBD), *(noise or LstmNoise(None))]
+        (h_TBH,), state = unroll(self.step, over, state, mask_TB)
+        return Hidden(h_TBH), state
+
+    def step(
+        self, state: ControllerState, zx_BG: Tensor, dropout_BH: Tensor | None
+    ) -> tuple[ControllerState, tuple[Tensor]]:
+        """A step of the controller."""
+        new, _ = self.controller(zx_BG, None, state, dropout_BH=dropout_BH)
+        return new, (new.h_BH,)
