@@ -56,7 +56,11 @@ def _anywhere(read_TN: np.ndarray, cells: int, rng: np.random.Generator) -> np.n
 
 
 def _in_turn(read_TN: np.ndarray, cells: int, rng: np.random.Generator) -> np.ndarray:
-    """urMANN: one cell after the other, and round again."""
+    """urMANN: one cell after the other, and round again.
+
+    The paper defines it for K >= T only. With random reads the writes of the trained urMANN
+    (`models/uniform.py`), where it was read, would make it TARDIS.
+    """
     return np.broadcast_to(np.arange(len(read_TN))[:, None] % cells, read_TN.shape)
 
 

@@ -9,6 +9,9 @@ The small one sees x_t and h_{t-1}. From its state ĥ come, for each gate y of f
 and then c = sigm(f) c + sigm(i) tanh(g), h = sigm(o) tanh(LN(c)): the HyperLSTM of "HyperNetworks"
 (arXiv 1609.09106). Recurrent dropout is on tanh(g), as in the paper.
 
+DEVIATION(z): the paper writes ĥ_{t-1}; here it is ĥ_t, which has seen x_t, as in the code of its
+first author.
+
 Letters: B batch, T time, D input, H hidden, N hidden of the small LSTM, Z its embedding.
 """
 

@@ -20,9 +20,8 @@ from tardis_core.models.controller import Controller, ControllerState, LstmConfi
 
 HEADS = 2  # the read head, the write head
 SHIFTS = 3  # one cell back, none, one cell on
-EMPTY = (
-    1e-6  # what an empty cell holds: with zeros the cosine has no gradient (Collier & Beel 2018)
-)
+# What an empty cell holds: with zeros the cosine has no gradient (Collier & Beel 2018).
+EMPTY = 1e-6
 EPSILON = 1e-8
 
 

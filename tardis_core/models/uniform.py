@@ -1,9 +1,12 @@
 """uMANN and urMANN: TARDIS's memory with nothing learned about where to read.
 
 Gulcehre, Chandar, Bengio 2017, section 4, sets them beside TARDIS to ask what wormholes are worth
-when they lead anywhere: urMANN reads a cell drawn uniformly and writes as TARDIS does, uMANN draws
-the cell of the write, too. All else is TARDIS's own code. There is no choice to learn, so there is
-no estimator.
+when they lead anywhere: urMANN reads a cell drawn uniformly and fills the memory in order, uMANN
+draws the cell of the write, too. All else is TARDIS's own code. There is no choice to learn, so
+there is no estimator.
+
+DEVIATION(sec. 4): the paper's urMANN has a cell for every step. Here a full memory is written where
+it was read, as by TARDIS, so that the two differ in the reads alone.
 
 Letters: B batch, T time, D input, H hidden, K cells.
 """

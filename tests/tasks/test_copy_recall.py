@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tardis_core.build import build_network
 from tardis_core.config import make_config
 from tardis_core.errors import UserError
+from tardis_core.models.network import Prediction
 from tardis_core.tasks.base import TASKS, Batch
 from tardis_core.tasks.copy import Copy
 from tardis_core.tasks.recall import Recall
@@ -236,8 +237,6 @@ class Recorder(torch.nn.Module):
         self.outputs, self.seen = outputs, []
 
     def forward(self, inputs, state, mask_TB, asked_TB=None):
-        from tardis_core.models.network import Prediction
-
         self.seen.append(inputs.clone())
         logits = self.logit.expand(*inputs.shape[:2], self.outputs)
         return Prediction(logits, None, None, inputs), None
