@@ -7,7 +7,7 @@ C content, Q = A + C, P attention. For the LSTM baseline all that belongs to a m
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tardis_core.models.base import Hidden, Reads
 from tardis_core.models.controller import ControllerState
@@ -117,6 +117,21 @@ class Outputs(NamedTuple):
         return tuple(each for each in made if each is not None)
 
 
+def modules_of(module: nn.Module) -> dict[str, Any]:
+    """The parts of a module by name.
+
+    `nn.Module.__getattr__` takes up to a microsecond a name, and TARDIS has thirty: too long where
+    a call computes one symbol.
+    """
+    return module._modules
+
+
+def parameter_of(module: nn.Module, name: str = "weight") -> Any:
+    """A parameter of a module, likewise; `getattr` finds it where it is computed, as by pruning."""
+    found = module._parameters.get(name)
+    return getattr(module, name) if found is None else found
+
+
 def of_lstm(
     model: "Lstm",
     x_TBD: Tensor,
@@ -153,30 +168,31 @@ def of_tardis(
         attached: whether gradients flow from the read logits to h, x and the contents.
     """
     B, H = x_TBD.shape[1], model.config.hidden
-    controller, addressing = model.controller, model.addressing
+    parts, weight, address_KA = modules_of(model), parameter_of, model.address_KA
+    controller, addressing = parts["controller"], parts["addressing"]
+    gates, attention = modules_of(controller), modules_of(addressing)
     memory = None if state is None else state.memory
     h_BH, c_BH = x_TBD.new_zeros(2, B, H) if state is None else state.controller
-    cells = addressing.cell_weights(model.address_KA)
-    w_tau: Any = model.estimator.w_tau if soft else None
-    assert controller.W_r is not None
+    cells = addressing.cell_weights(address_KA)
+    w_tau = parts["estimator"].w_tau if soft else None
     trained = Trained(
         x_TBD=x_TBD,
-        W_x_GD=controller.W_x.weight,
-        b_G=controller.b,
-        W_h_GH=controller.W_h.weight,
-        W_r_GQ=controller.W_r.weight,
+        W_x_GD=weight(gates["W_x"]),
+        b_G=weight(controller, "b"),
+        W_h_GH=weight(gates["W_h"]),
+        W_r_GQ=weight(gates["W_r"]),
         gain_4H=controller.gain,
         h_BH=h_BH,
         c_BH=c_BH,
         content_BKC=None if memory is None else memory.content_BKC,
-        W_m_CH=model.W_m.weight,
-        read_W_x_PD=addressing.W_x.weight,
-        read_b_P=addressing.W_x.bias,
-        read_W_h_PH=addressing.W_h.weight,
+        W_m_CH=weight(parts["W_m"]),
+        read_W_x_PD=weight(attention["W_x"]),
+        read_b_P=weight(attention["W_x"], "bias"),
+        read_W_h_PH=weight(attention["W_h"]),
         read_W_c_PC=cells.content_PC,
-        read_W_u_PK=addressing.W_u.weight,
+        read_W_u_PK=weight(attention["W_u"]),
         address_KP=cells.address_KP,
-        a_P=addressing.a,
+        a_P=weight(addressing, "a"),
         w_tau_1H=None if w_tau is None else w_tau.weight,
         b_tau_1=None if w_tau is None else w_tau.bias,
     )
@@ -185,7 +201,7 @@ def of_tardis(
         dropout_TBH=noise.dropout_TBH if noise else None,
         reset=controller.reset_gates,
         attached=attached,
-        address_KA=model.address_KA,
+        address_KA=address_KA,
         reads_BK=None if memory is None else memory.reads_BK,
         last_read_BK=None if memory is None else memory.last_read_BK,
         steps_B=None if memory is None else memory.steps_B,

@@ -1,6 +1,7 @@
 """The compiled library: finding it, and calling it through ctypes."""
 
 import ctypes
+import struct
 from collections.abc import Mapping
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -30,14 +31,11 @@ LAYOUT = 5  # of `Problem`; as in native/common.h, so that an old library is nev
 LEVELS = ("base", "avx2", "avx512")  # instruction sets, as native.c numbers them
 
 
-class Problem(ctypes.Structure):
-    """`Problem` of native/problem.h: the names and their order are the same."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in _SIZES.split()),
-        ("parallel", ctypes.c_void_p),
-        *((name, ctypes.c_void_p) for name in _POINTERS.split()),
-    )
+# `Problem` of native/problem.h, its names in their order; all are integers of 8 bytes. Packed by
+# `struct`, as a `ctypes.Structure` would take longer to fill than a short sequence to run.
+_FIELDS = (*_SIZES.split(), "parallel", *_POINTERS.split())
+_PLACES = {name: place for place, name in enumerate(_FIELDS)}
+_PROBLEM = struct.Struct(f"{len(_FIELDS)}q")
 
 
 @cache
@@ -52,15 +50,23 @@ def load() -> ctypes.CDLL | None:
                 fits = (library.tardis_layout(), library.tardis_size())
             except (OSError, AttributeError):  # built for another machine, or long ago
                 return None
-            return library if fits == (LAYOUT, ctypes.sizeof(Problem)) else None
+            return library if fits == (LAYOUT, _PROBLEM.size) else None
     return None
 
 
 @cache
-def _pool() -> int | None:
-    """The OpenMP runtime that torch has loaded: sharing its threads saves starting others."""
+def best_level() -> int:
+    """The best instruction set of this machine, an index of `LEVELS`."""
+    library = load()
+    assert library is not None
+    return library.tardis_best_level()
+
+
+@cache
+def _pool() -> int:
+    """The OpenMP runtime that torch has loaded, or 0: sharing its threads saves starting others."""
     start = getattr(ctypes.CDLL(None), "GOMP_parallel", None)
-    return None if start is None else ctypes.cast(start, ctypes.c_void_p).value
+    return 0 if start is None else ctypes.cast(start, ctypes.c_void_p).value or 0
 
 
 class Sizes(NamedTuple):
@@ -82,11 +88,16 @@ class Sizes(NamedTuple):
     threads: int
 
 
+def _problem(sizes: Sizes) -> list[int]:
+    """A problem without any tensor."""
+    return [*sizes, *[0] * (len(_FIELDS) - len(sizes))]
+
+
 def tape_size(sizes: Sizes) -> int:
     """How many numbers forward leaves for backward."""
     library = load()
     assert library is not None
-    return library.tardis_tape_size(ctypes.byref(Problem(*sizes)))
+    return library.tardis_tape_size(_PROBLEM.pack(*_problem(sizes)))
 
 
 def run(
@@ -100,20 +111,21 @@ def run(
     """Run the sequence forward or backward; the tensors are read and written where they are.
 
     Args:
-        tensors: by the names of `Problem`; what is missing is NULL.
+        tensors: contiguous, by the names of `Problem`; what is missing is NULL.
         level: the instruction set, an index of `LEVELS`; the best there is unless given.
         share_pool: use torch's threads rather than new ones.
     """
     library = load()
     assert library is not None, "the caller has asked whether there is a library"
     real = tensors["x_TBD"].dtype
-    problem = Problem(*sizes, _pool() if share_pool else None)
+    problem = _problem(sizes)
+    if share_pool:
+        problem[_PLACES["parallel"]] = _pool()
     for name, tensor in tensors.items():
-        if tensor.is_floating_point() and tensor.dtype != real:
+        if tensor.dtype != real and tensor.is_floating_point():
             raise TypeError(f"{name} is {tensor.dtype}, but the sequence is {real}")
-        assert tensor.is_contiguous(), name
-        setattr(problem, name, tensor.data_ptr())
-    best = library.tardis_best_level() if level is None else level
+        problem[_PLACES[name]] = tensor.data_ptr()
+    chosen = best_level() if level is None else level
     is_double = int(real == torch.float64)
-    if library.tardis_run(ctypes.byref(problem), is_double, int(backward), best):
+    if library.tardis_run(_PROBLEM.pack(*problem), is_double, int(backward), chosen):
         raise MemoryError("the native kernel could not get the memory that it needs")

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from tardis_core.kernels import library
+from tardis_core.kernels import library, torch_sequence
 from tardis_core.kernels.inputs import (
     Fixed,
     Outputs,
@@ -15,10 +15,11 @@ from tardis_core.kernels.inputs import (
     wants_gradient,
 )
 
-Tensors = dict[str, Tensor]  # by the names of `library.Problem`
+Tensors = dict[str, Tensor]  # by the names of `Problem` of native/problem.h
 
 # What the trained tensors of the state are called there; the others keep their names.
 _STATE = {"h_BH": "h0_BH", "c_BH": "c0_BH", "content_BKC": "content0_BKC"}
+_TRAINED = tuple(_STATE.get(name, name) for name in Trained._fields)
 _ADDRESSING = (
     *("read_W_x_PD", "read_b_P", "read_W_h_PH", "read_W_c_PC", "read_W_u_PK"),
     *("address_KP", "a_P", "w_tau_1H", "b_tau_1"),
@@ -27,11 +28,12 @@ _ADDRESSING = (
 
 def run(trained: Trained, fixed: Fixed) -> Outputs:
     """Run a sequence; the outputs are connected to the gradients of `trained`."""
+    if not trained.x_TBD.numel():  # nothing has an address, and no address means "not there"
+        return torch_sequence.run(trained, fixed)
     check(trained, fixed)
     if wants_gradient(trained):
         return Outputs._make(_Sequence.apply(fixed, *trained))
-    with torch.no_grad():
-        return _forward(_sizes(trained, fixed, keep=False), trained, fixed, None)[0]
+    return _forward(_sizes(trained, fixed, keep=False), trained, fixed, None)[0]
 
 
 class _Tapes:
@@ -116,8 +118,8 @@ def _sizes(trained: Trained, fixed: Fixed, keep: bool) -> library.Sizes:
         H=trained.W_h_GH.shape[1],
         K=K,
         A=A,
-        C=len(trained.W_m_CH) if K else 0,
-        P=len(trained.a_P) if K else 0,
+        C=trained.W_m_CH.shape[0] if K else 0,
+        P=trained.a_P.shape[0] if K else 0,
         reset=fixed.reset,
         norm=trained.gain_4H is not None,
         soft=trained.w_tau_1H is not None,
@@ -129,9 +131,7 @@ def _sizes(trained: Trained, fixed: Fixed, keep: bool) -> library.Sizes:
 
 def _inputs(trained: Trained, fixed: Fixed) -> Tensors:
     """What goes in."""
-    names: dict[str, Tensor | None] = {
-        _STATE.get(name, name): each for name, each in trained._asdict().items()
-    }
+    names: dict[str, Tensor | None] = dict(zip(_TRAINED, trained, strict=True))
     names |= {
         "address_KA": fixed.address_KA,
         "read_noise_TBK": fixed.read_noise_TBK,

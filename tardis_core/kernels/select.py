@@ -53,20 +53,28 @@ def _say_why_not_native() -> None:
     )
 
 
-def _obstacle(backend: str, model: SequenceModel, x: Tensor) -> str | None:
-    """Why a backend cannot run this model on such inputs, or None if it can."""
+@cache  # looked up once: the models import this module
+def _models() -> tuple[type, ...]:
+    """Those that have kernels."""
     from tardis_core.models.lstm import Lstm
     from tardis_core.models.tardis import Tardis
 
-    # The exact class: a subclass may compute something else.
-    if not isinstance(model, Lstm | Tardis) or type(model) not in (Lstm, Tardis):
+    return Lstm, Tardis
+
+
+def _obstacle(backend: str, model: SequenceModel, x: Tensor) -> str | None:
+    """Why a backend cannot run this model on such inputs, or None if it can."""
+    # The exact classes: a subclass may compute something else.
+    if type(model) not in _models():
         return f"it has no kernel for the model {type(model).__name__}"
-    if isinstance(model, Tardis) and type(model.estimator) not in (Gumbel, Reinforce):
-        return f"it has no kernel for the estimator {type(model.estimator).__name__}"
+    parts = inputs.modules_of(model)
+    if "estimator" in parts and type(parts["estimator"]) not in (Gumbel, Reinforce):
+        return f"it has no kernel for the estimator {type(parts['estimator']).__name__}"
     kind = x.device.type
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return "it does not compute in mixed precision"
-    if x.dtype not in (torch.float32, torch.float64) or model.controller.b.dtype != x.dtype:
+    weight = inputs.parameter_of(parts["controller"], "b")
+    if x.dtype not in (torch.float32, torch.float64) or weight.dtype != x.dtype:
         return "it computes in float32 or float64 alone"
     if backend == "native":
         if kind != "cpu":
@@ -88,14 +96,14 @@ def run_tardis(
     backend: str, model: "Tardis", x_TBD: Tensor, state: State, mask_TB: Tensor | None, noise: Any
 ) -> tuple[Hidden, Any, Any]:
     """`Tardis.forward` by a backend other than the reference; the state comes in its two parts."""
-    straight_through = isinstance(model.estimator, Gumbel)
+    estimator = inputs.modules_of(model)["estimator"]
     trained, fixed = inputs.of_tardis(
         model,
         x_TBD,
         state,
         mask_TB,
         noise,
-        soft=straight_through and noise is not None,
-        attached=model.estimator.attached,
+        soft=noise is not None and isinstance(estimator, Gumbel),
+        attached=estimator.attached,
     )
     return inputs.tardis_result(_RUN[backend](trained, fixed))

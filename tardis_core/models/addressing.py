@@ -45,7 +45,8 @@ class Addressing(nn.Module):
 
     def cell_weights(self, address_KA: Tensor) -> CellWeights:
         """What is the same at every step of a sequence: W_m of the addresses, W_m for contents."""
-        address_PA, content_PC = self.W_m.weight.tensor_split([self.address_width], dim=1)
+        widths = [self.address_width, self.W_m.in_features - self.address_width]
+        address_PA, content_PC = self.W_m.weight.split_with_sizes(widths, dim=1)
         return CellWeights(F.linear(address_KA, address_PA), content_PC)
 
     def forward(

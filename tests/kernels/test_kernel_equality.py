@@ -67,7 +67,7 @@ def test_before_at_and_after_the_filling_of_the_memory(kind, T):
 
 
 @kinds
-@pytest.mark.parametrize("B", [1, 2, 3, 4, 5, 8, 9, 16, 17, 33])
+@pytest.mark.parametrize("B", [0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 33])
 def test_every_height_of_a_block(kind, B):
     assert_equal(make_model(kind, **ODD), 5, B, mask=True)
 

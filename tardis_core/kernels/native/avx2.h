@@ -3,6 +3,7 @@
 #pragma GCC target("avx2,fma")
 #define VECTOR_BYTES 32
 #define MR 4
+#define AT_ONCE 4
 #define MASK_f32(n) _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
 #define MASK_f64(n) _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3))
 #define LOAD_PART_f32(from, n) _mm256_maskload_ps(from, MASK_f32(n))

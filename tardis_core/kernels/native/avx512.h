@@ -3,6 +3,7 @@
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")
 #define VECTOR_BYTES 64
 #define MR 8
+#define AT_ONCE 8
 #define LOAD_PART_f32(from, n) _mm512_maskz_loadu_ps((__mmask16)((1u << (n)) - 1), from)
 #define LOAD_PART_f64(from, n) _mm512_maskz_loadu_pd((__mmask8)((1u << (n)) - 1), from)
 #define STORE_PART_f32(to, v, n) _mm512_mask_storeu_ps(to, (__mmask16)((1u << (n)) - 1), v)

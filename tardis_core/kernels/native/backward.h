@@ -50,14 +50,16 @@ typedef struct {
     real *empty_D; /* [cell][width]: of the empty cells of all samples, likewise */
     real *later;   /* [sample][P]: of the running sum of W_u's columns, from the later steps */
     real *gathered, *row, *cell_rows, *normal;
-    real *dpi, *score, *weight, *dweight; /* [cell], padded */
+    int64_t padded; /* K, to whole vectors */
+    real *dpi, *score, *weight, *dweight; /* [padded] */
+    real *address; /* [A][padded]: address_KA the other way, so that a vector has one number a cell */
     Sums sums;
     Cells cells;
 } Backward;
 
 static Backward take_backward(Arena *arena, const Problem *p, int64_t b0, int64_t M) {
     int64_t K = p->K, P = p->P, padded = (K + VL - 1) / VL * VL;
-    Backward f = {.S = p->A + p->C + p->H + (p->dx_TBD ? p->D : 0)};
+    Backward f = {.S = p->A + p->C + p->H + (p->dx_TBD ? p->D : 0), .padded = padded};
     f.sums = take_sums(arena, p); /* first: there `add_up` finds it */
     f.back = TAKE(arena, real, M * f.S);
     f.held = TAKE(arena, real, p->mask_TB ? 2 * M * p->H : 0);
@@ -74,6 +76,9 @@ static Backward take_backward(Arena *arena, const Problem *p, int64_t b0, int64_
     f.score = TAKE_ZEROS(arena, real, padded);
     f.weight = TAKE_ZEROS(arena, real, padded);
     f.dweight = TAKE_ZEROS(arena, real, padded);
+    f.address = TAKE_ZEROS(arena, real, p->soft ? p->A * padded : 0);
+    for (int64_t i = 0; i < K * p->A && p->soft && arena->start; i++)
+        f.address[i % p->A * padded + i / p->A] = p->address_KA[i];
     f.cells = take_cells(arena, p, M);
     return f;
 }
@@ -161,9 +166,12 @@ static real choice_backward(const Problem *p, Backward *f, int64_t at, int64_t b
     for (int64_t k = 0; k < K; k++) {
         f->score[k] = pi[k] + noise[k];
         if (f->score[k] > most) most = f->score[k];
-        f->dweight[k] = 0;
     }
-    add_rows_times(f->dweight, p->address_KA, dr, K, A);
+    for (int64_t k = 0; k < K; k += VL) {
+        vec s = {0};
+        for (int64_t i = 0; i < A; i++) s += dr[i] * load(f->address + i * f->padded + k);
+        store(f->dweight + k, s);
+    }
     add_rows_times(f->dweight, f->content + b * K * p->C, dr + A, f->cells.filled[b], p->C);
     vec sum_weight = {0}, sum_dweight = {0}, dtau = {0};
     for (int64_t k = 0; k < K; k += VL) {

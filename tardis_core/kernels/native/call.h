@@ -1,6 +1,6 @@
 /* One call: pack the weights, run the shares, and after the way back the weights' gradients. */
 
-enum { MOST_JOBS = 20 };
+enum { MOST_JOBS = 20, MOST_PACKED = 6 };
 enum { FEW_ROWS = 4 };    /* to multiply so few, packing takes longer than it saves */
 enum { LEAST_PART = 16 }; /* samples: with fewer, too little is done with each piece of the weights */
 
@@ -10,7 +10,7 @@ typedef struct {
     int64_t shares; /* of the batch, one for each thread */
     int64_t part;   /* the most samples of a share that go through all steps together */
     Weights weights;
-    Packed *packed[6];
+    Packed *packed[MOST_PACKED];
     Job jobs[MOST_JOBS];
     int count, packed_count;
     Tape tape;

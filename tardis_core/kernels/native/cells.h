@@ -104,7 +104,7 @@ static const real *exact_row(const Problem *p, Cells *cells, int64_t sample, con
     return cells->exact;
 }
 
-/* a . 1 / (1 + E exp(2 z)) of some rows. */
+/* The logits of some rows: a . tanh = a_sum - 2 a . 1 / (1 + E exp(2 z)). */
 static void sum_rows(const Cells *cells, const real *E, int64_t rows, real *to) {
     int64_t width = cells->width, k = 0;
     const real *a = cells->a, *e = cells->e;
@@ -118,12 +118,13 @@ static void sum_rows(const Cells *cells, const real *E, int64_t rows, real *to) 
                 s[j] += ai * reciprocal(1 + load(row + j * width + i) * ei);
         }
         sum_4(s[0], s[1], s[2], s[3], to + k);
+        for (int j = 0; j < 4; j++) to[k + j] = cells->a_sum - 2 * to[k + j];
     }
     for (; k < rows; k++) {
         vec s = {0};
         for (int64_t i = 0; i < width; i += VL)
             s += load(a + i) * reciprocal(1 + load(E + k * width + i) * load(e + i));
-        to[k] = sum(s);
+        to[k] = cells->a_sum - 2 * sum(s);
     }
 }
 
@@ -136,13 +137,12 @@ static void logits(const Problem *p, Cells *cells, int64_t sample, const real *c
             vec s = {0};
             for (int64_t i = 0; i < width; i += VL)
                 s += load(cells->a + i) * reciprocal(1 + load(row + i));
-            pi[k] = sum(s);
+            pi[k] = cells->a_sum - 2 * sum(s);
         }
     } else {
         sum_rows(cells, cells->E + sample * K * width, filled, pi);
         sum_rows(cells, cells->empty_E + filled * width, K - filled, pi + filled);
     }
-    for (int64_t k = 0; k < K; k++) pi[k] = cells->a_sum - 2 * pi[k];
 }
 
 typedef struct { /* rows of cells on the way back, and the gradients of their logits */
@@ -156,9 +156,8 @@ enum { GROUP = 4 }; /* as many vectors of the rows are taken at a time */
 /* Backward: a group of columns, `i` being the first, of some rows. With y = 1 / (1 + E exp(2 z)):
    tanh = 1 - 2 y, 1 - tanh^2 = 4 y (1 - y). Adds to dz the gradient of z divided by 4 a, to D that of
    each row, likewise, and to dy that of y times y. */
-static inline __attribute__((always_inline)) void back_group(const int vectors, Rows rows,
-                                                             int64_t width, int64_t i,
-                                                             const vec *e, vec *dz, vec *dy) {
+static inline ALWAYS_INLINE void back_group(const int vectors, Rows rows, int64_t width, int64_t i,
+                                            const vec *e, vec *dz, vec *dy) {
     const real *E = rows.E + i;
     real *D = rows.D + i;
     for (int64_t k = 0; k < rows.count; k++, E += width, D += width) {
@@ -174,10 +173,9 @@ static inline __attribute__((always_inline)) void back_group(const int vectors, 
 }
 
 /* The same of the filled and of the empty rows; then z becomes its gradient, and da is added to. */
-static inline __attribute__((always_inline)) void back_columns(const int vectors, const Problem *p,
-                                                               const Cells *cells, const Rows *rows,
-                                                               int64_t i, int wild, real total,
-                                                               real *z, real *da) {
+static inline ALWAYS_INLINE void back_columns(const int vectors, const Problem *p,
+                                              const Cells *cells, const Rows *rows, int64_t i,
+                                              int wild, real total, real *z, real *da) {
     vec e[GROUP], dz[GROUP], dy[GROUP];
     UNROLLED
     for (int j = 0; j < vectors; j++) {

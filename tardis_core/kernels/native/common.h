@@ -28,6 +28,7 @@ static const double INVERSE_FACTORIAL[] = {
 };
 
 #define UNROLLED _Pragma("GCC unroll 16")
+#define ALWAYS_INLINE __attribute__((always_inline))
 #define CAT2_(a, b) a##_##b
 #define CAT2(a, b) CAT2_(a, b)
 #define FOR_TYPE(name) CAT2(name, TYPE)

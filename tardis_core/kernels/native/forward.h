@@ -102,10 +102,9 @@ static void read_memory(const Problem *p, const Tape *tape, Forward *f, int64_t 
     real most = noise ? pi[0] + noise[0] : pi[0];
     for (int64_t k = 1; k < K; k++) {
         real score = noise ? pi[k] + noise[k] : pi[k];
-        if (score > most) {
-            most = score;
-            chosen = k;
-        }
+        int more = score > most; /* no jump: nothing could foretell it */
+        most = more ? score : most;
+        chosen = more ? k : chosen;
     }
     p->read_TB[at] = chosen;
 

@@ -50,7 +50,7 @@ static int gradient_task(const Gradient *job, int64_t g0, int64_t g1) {
     real *start = (real *)align_64(memory), *made = start + packed + room;
     for (int64_t n0 = 0; n0 < job->rows; n0 += depth) {
         int64_t here = job->rows - n0 < depth ? job->rows - n0 : depth, at = 0;
-        Packed b = {here, width, start};
+        Packed b = {.depth = here, .width = width, .data = start};
         for (int i = 0; i < job->count; i++) {
             pack_part(&b, &job->parts[i], at, n0);
             at += job->parts[i].width;

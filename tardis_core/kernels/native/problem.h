@@ -2,7 +2,7 @@
  *
  * Letters: T time, B batch, D input, H hidden, G = 4H (+ 2 with RESET gates), K cells, A address,
  * C content, Q = A + C, P attention. All arrays are dense, the last axis named varies fastest. The
- * order of the fields is that of `Problem` in tardis_core/kernels/library.py. */
+ * order of the fields is that of `_FIELDS` in tardis_core/kernels/library.py. */
 
 typedef struct {
     /* Sizes; K = A = C = P = 0 is the LSTM baseline. */

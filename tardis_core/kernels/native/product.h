@@ -51,7 +51,9 @@ static void pack(const Job *job, int64_t first, int64_t last) {
                 continue;
             }
             const real *line = job->from + k * job->row + (start - n0) * job->column;
-            for (int64_t n = 0; n < stop - start; n++) to[n] = line[n * job->column];
+            if (job->column == 1) copy(to, line, stop - start);
+            else
+                for (int64_t n = 0; n < stop - start; n++) to[n] = line[n * job->column];
         }
         start = stop;
     }
@@ -62,7 +64,7 @@ typedef struct { /* what to fetch meanwhile: a line of the cache at every so man
     int64_t step;
 } Next;
 
-static inline __attribute__((always_inline)) void block(
+static inline ALWAYS_INLINE void block(
     const int rows, const int vectors, int64_t depth, const real *restrict A, int64_t row,
     int64_t column, const real *restrict B, real *restrict C, int64_t ldc, int64_t width, int add,
     Next next) {
@@ -127,9 +129,11 @@ static void product_of_parts(int64_t rows, const real *A, int64_t lda, const Pac
         zero(C + m * ldc, b->width);
         for (int i = 0; i < b->count; i++) {
             const Job *job = b->jobs + i;
-            if (job->packed == b && job->from)
-                add_rows_times(C + m * ldc + job->n0, job->from, A + m * lda + job->k0, job->width,
-                               job->depth);
+            if (job->packed != b || !job->from) continue;
+            real *to = C + m * ldc + job->n0;
+            const real *x = A + m * lda + job->k0;
+            if (job->depth == 1) add_scaled(to, job->from, *x, job->width); /* a bias */
+            else add_rows_times(to, job->from, x, job->width, job->depth);
         }
     }
 }
@@ -160,18 +164,22 @@ static void product(int64_t rows, const real *A, int64_t lda, const Packed *b, r
     }
 }
 
+enum { ROWS_AT_ONCE = 8 }; /* to copy: few enough to be fetched ahead, as they come from far */
+
 /* C (+)= A^T B; A is depth x columns and is copied to `room`, as large, in strips of MR columns. */
 static void product_transposed(int64_t columns, const real *A, int64_t lda, const Packed *b,
                                real *C, int64_t ldc, int add, real *room) {
-    for (int64_t m0 = 0; m0 < columns; m0 += MR) {
-        int64_t here = columns - m0 < MR ? columns - m0 : MR;
-        real *strip = room + m0 * b->depth;
-        for (int64_t k = 0; k < b->depth; k++) {
-            const real *from = A + k * lda + m0;
-            if (here == MR) memcpy(strip + k * MR, from, sizeof(real) * MR); /* of known size */
-            else copy(strip + k * here, from, here);
+    for (int64_t k0 = 0; k0 < b->depth; k0 += ROWS_AT_ONCE)
+        for (int64_t m0 = 0; m0 < columns; m0 += MR) {
+            int64_t here = columns - m0 < MR ? columns - m0 : MR;
+            int64_t k1 = k0 + ROWS_AT_ONCE < b->depth ? k0 + ROWS_AT_ONCE : b->depth;
+            real *strip = room + m0 * b->depth;
+            for (int64_t k = k0; k < k1; k++) {
+                const real *from = A + k * lda + m0;
+                if (here == MR) memcpy(strip + k * MR, from, sizeof(real) * MR); /* of known size */
+                else copy(strip + k * here, from, here);
+            }
         }
-    }
     for (int64_t n0 = 0; n0 < b->width; n0 += PANEL) {
         int64_t width = b->width - n0 < PANEL ? b->width - n0 : PANEL;
         block_fn *const *fit = block_table[(width + VL - 1) / VL - 1];

@@ -31,7 +31,7 @@ typedef struct {
     real *micro;       /* [T][B][C]: W_m h */
     real *tau;         /* [T][B]: w . h + b */
     real *usage_scale; /* [T][B]: one over the deviation of the reads */
-    real *norm_scale;  /* [T][B][4]: one over the deviation of each gate */
+    real *norm_scale;  /* [T][B][4]: one over the deviation of g, f, i, o */
     int32_t *before;   /* [T][B]: the step that had written the cell before, -1: none of this call */
 } Tape;
 

@@ -72,8 +72,11 @@ static inline void sum_4(vec a, vec b, vec c, vec d, real *to) {
         for (int64_t i = 0; i < VL; i++) other[i] = (bits)(i ^ part);
         all += __builtin_shuffle(all, other);
     }
+    ivec first; /* of each quarter */
     UNROLLED
-    for (int64_t i = 0; i < 4; i++) to[i] = all[i * (VL / 4)];
+    for (int64_t i = 0; i < VL; i++) first[i] = (bits)(i % 4 * (VL / 4));
+    all = __builtin_shuffle(all, first);
+    memcpy(to, &all, 4 * sizeof(real)); /* not by a mask: what follows reads it sooner */
 }
 
 static inline int any(ivec v) {
@@ -93,17 +96,32 @@ static inline vec clamp(vec x, real limit) {
 #endif
 }
 
-/* exp(x) for |x| <= EXP_LIMIT (beyond it, that of the limit): 2^n exp(rest), |rest| <= ln 2 / 2. */
-static inline vec vexp(vec x) {
-    x = clamp(x, EXP_LIMIT);
-    vec shifted = x * (real)1.4426950408889634 + ROUNDER; /* n in the lowest bits */
-    vec n = shifted - ROUNDER;
-    vec rest = (x - n * LN2_HIGH) - n * LN2_LOW;
-    vec y = (real)INVERSE_FACTORIAL[EXP_TERMS] - (vec){0};
+/* exp(x) for |x| <= EXP_LIMIT (beyond it, that of the limit): 2^n exp(rest), |rest| <= ln 2 / 2.
+   Every step needs the one before it, so a vector alone would mostly wait: each step is done for all
+   vectors before the next one is. There are at most AT_ONCE, as many as the registers hold. */
+static inline ALWAYS_INLINE void exp_each(vec *x, const int count) {
+    vec power[AT_ONCE], rest[AT_ONCE];
     UNROLLED
-    for (int i = EXP_TERMS - 1; i >= 0; i--) y = y * rest + (real)INVERSE_FACTORIAL[i];
-    ivec power = ((ivec)shifted << MANTISSA_BITS) + (ivec)((real)1 - (vec){0});
-    return y * (vec)power;
+    for (int v = 0; v < count; v++) {
+        x[v] = clamp(x[v], EXP_LIMIT);
+        vec shifted = x[v] * (real)1.4426950408889634 + ROUNDER; /* n in the lowest bits */
+        vec n = shifted - ROUNDER;
+        rest[v] = (x[v] - n * LN2_HIGH) - n * LN2_LOW;
+        power[v] = (vec)(((ivec)shifted << MANTISSA_BITS) + (ivec)((real)1 - (vec){0}));
+        x[v] = (real)INVERSE_FACTORIAL[EXP_TERMS] - (vec){0};
+    }
+    UNROLLED
+    for (int i = EXP_TERMS - 1; i >= 0; i--) {
+        UNROLLED
+        for (int v = 0; v < count; v++) x[v] = x[v] * rest[v] + (real)INVERSE_FACTORIAL[i];
+    }
+    UNROLLED
+    for (int v = 0; v < count; v++) x[v] *= power[v];
+}
+
+static inline vec vexp(vec x) {
+    exp_each(&x, 1);
+    return x;
 }
 
 /* 1 / x for x in [1, exp(EXP_LIMIT) + 1]. */
@@ -116,10 +134,10 @@ static inline vec reciprocal(vec x) {
 #endif
 }
 
-static inline vec sigmoid(vec x) { return reciprocal(1 + vexp(-x)); }
-static inline vec vtanh(vec x) { return 1 - 2 * reciprocal(1 + vexp(2 * x)); }
+static inline real sigmoid_1(real x) { return reciprocal(1 + vexp(-x - (vec){0}))[0]; }
 
-static inline real sigmoid_1(real x) { return sigmoid(x - (vec){0})[0]; }
+/* tanh(x) from exp(2 x). */
+static inline vec tanh_from(vec squared) { return 1 - 2 * reciprocal(1 + squared); }
 
 /* log(1 + exp(x)), with torch's rule for large x. log(1 + y) = 2 atanh(y / (2 + y)), and y <= 1. */
 static inline real softplus_1(real x) {
@@ -146,18 +164,21 @@ static void add_rows_times(real *y, const real *A, const real *x, int64_t rows, 
     int64_t k = 0;
     for (; k + 4 <= rows; k += 4) {
         const real *row = A + k * n;
-        vec s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
-        for (int64_t i = 0; i < n; i += VL) {
-            int64_t left = n - i;
-            vec v = load_n(x + i, left);
-            s0 += load_n(row + i, left) * v;
-            s1 += load_n(row + n + i, left) * v;
-            s2 += load_n(row + 2 * n + i, left) * v;
-            s3 += load_n(row + 3 * n + i, left) * v;
+        vec s[4] = {{0}, {0}, {0}, {0}};
+        int64_t i = 0;
+        for (; i + VL <= n; i += VL) {
+            vec v = load(x + i);
+            UNROLLED
+            for (int j = 0; j < 4; j++) s[j] += load(row + j * n + i) * v;
+        }
+        if (i < n) {
+            vec v = load_n(x + i, n - i);
+            UNROLLED
+            for (int j = 0; j < 4; j++) s[j] += load_n(row + j * n + i, n - i) * v;
         }
         real found[4];
-        sum_4(s0, s1, s2, s3, found);
-        for (int i = 0; i < 4; i++) y[k + i] += found[i];
+        sum_4(s[0], s[1], s[2], s[3], found);
+        for (int j = 0; j < 4; j++) y[k + j] += found[j];
     }
     for (; k < rows; k++) y[k] += dot(A + k * n, x, n);
 }
