@@ -128,39 +128,43 @@ class Search(OptunaSearch):
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
         if trial_id not in self._ot_trials:
-            self._ot_trials[trial_id] = self._left_behind() or self._ask()
+            trials = self._study.get_trials(deepcopy=False)
+            self._ot_trials[trial_id] = self._left_behind(trials) or self._ask(len(trials))
         trial: Trial = self._ot_trials[trial_id]
         settings = self._suggest_from_define_by_run_func(self._settings, trial)
         return {"number": trial.number, "settings": settings}
 
-    def _ask(self) -> Trial:
-        number = len(self._study.get_trials(deepcopy=False))
+    def _ask(self, number: int) -> Trial:
         self._study.sampler = self._make_sampler(self._base_seed * 1_000_003 + number)
         return self._study.ask()
 
-    def _left_behind(self) -> Trial | None:
+    def _left_behind(self, trials: list[FrozenTrial]) -> Trial | None:
         """A trial that a driver asked for and did not live to start."""
         known = {trial.number for trial in self._ot_trials.values()}
-        for frozen in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            if frozen.number not in known:
+        for frozen in trials:
+            if frozen.state is TrialState.RUNNING and frozen.number not in known:
                 _log.info("trial %d is taken up again", frozen.number)
                 return Trial(self._study, frozen._trial_id)
         return None
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        self._report(self._ot_trials[trial_id], result)
+        if trial_id in self._ot_trials:
+            self._report(self._ot_trials[trial_id], result)
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        trial: Trial = self._ot_trials[trial_id]
-        if self._frozen(trial).state.is_finished():
+        if trial_id not in self._ot_trials:
             return
-        state = outcome(result, error)
-        if result:
-            self._report(trial, result)
-        value = result[OBJECTIVE] if result and state is TrialState.COMPLETE else None
-        self._study.tell(trial, value, state=state)
+        trial: Trial = self._ot_trials[trial_id]
+        if not self._frozen(trial).state.is_finished():
+            state = outcome(result, error)
+            if result:
+                self._report(trial, result)
+            value = result[OBJECTIVE] if result and state is TrialState.COMPLETE else None
+            self._study.tell(trial, value, state=state)
+        # The study has all of it now; what it was proposed from would stay in memory.
+        del self._ot_trials[trial_id]
 
     def _report(self, trial: Trial, result: dict[str, Any]) -> None:
         """Add the value of this step, unless the trial is told or has it already."""

@@ -3,13 +3,14 @@
 import math
 import pickle
 import resource
+import weakref
 
 import optuna
 import pytest
 from optuna.trial import TrialState
 
 from orchestrator.search import FAILED, FINISHED, OBJECTIVE, Search, open_study, study_storage
-from search_spaces import sampler
+from search_spaces import sampler, sampling
 
 
 class Space:
@@ -133,6 +134,23 @@ def test_a_restart_does_not_change_the_proposals(tmp_path):
     propose(folder, 6, 7)
     search = make(folder, 7)
     assert search.suggest("next")["settings"] == whole[6]
+
+
+def test_a_restart_does_not_change_them_when_some_trials_are_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr(sampling, "LATEST", 12)
+    monkeypatch.setattr(sampling, "GOOD", 4)
+    whole = propose(tmp_path / "whole", 26, 7)
+    propose(tmp_path / "cut", 24, 7)
+    search = make(tmp_path / "cut", 7)
+    assert [search.suggest("next")["settings"]] == whole[24:25]
+
+
+def test_a_trial_that_was_told_is_let_go(tmp_path):
+    search = make(tmp_path)
+    search.suggest("a")
+    trial = weakref.ref(search._ot_trials["a"])
+    search.on_trial_complete("a", result(0.5, 1, **{FINISHED: True}))
+    assert trial() is None
 
 
 def test_gamma_is_proposed_for_reinforce_only(tmp_path):
