@@ -22,6 +22,7 @@ from orchestrator.events import (
     TrialStarted,
     encode,
 )
+from orchestrator.masking import masked
 from orchestrator.mlflow_runs import SweepRuns, Update, clean_name, is_refusal
 from orchestrator.mlflow_store import open_store, reason
 
@@ -97,7 +98,8 @@ class Delivery:
 
     def _put_aside(self, event: Event, error: Exception) -> str:
         with open(self._folder / REFUSED, "a") as file:
-            file.write(json.dumps({"error": str(error), **json.loads(encode(event))}) + "\n")
+            told = {"error": masked(str(error)), **json.loads(encode(event))}
+            file.write(json.dumps(told) + "\n")
         return reason(error)
 
 

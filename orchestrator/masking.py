@@ -2,8 +2,9 @@
 
 import re
 
-_URI = re.compile(r"(://[^:/@\s]*):[^@/\s]*@")
-_QUERY = re.compile(r"([?&](?:password|secret_key|token)=)[^&\s]+", re.IGNORECASE)
+# A password may hold any sign; a number before a path or a query is a port.
+_URI = re.compile(r"(://[^:/@\s]*):(?!\d+[/?#])\S*@")
+_QUERY = re.compile(r"([?&]\w*(?:password|secret|token)\w*=)[^&\s]+", re.IGNORECASE)
 
 
 def masked(text: str) -> str:

@@ -73,7 +73,7 @@ def open_store(
 def existing_store(tracking_uri: str) -> MlflowClient:
     """A client of a store that is there already; nothing is made."""
     check_uri(tracking_uri)
-    database = _database_file(tracking_uri)
+    database = database_file(tracking_uri)
     if database is not None and not database.exists():
         raise UserError(f"there is no tracking store {database}; name one with --tracking-uri")
     try:
@@ -139,14 +139,15 @@ def _reach_database(uri: str) -> None:
 def check_uri(uri: str) -> None:
     """Raise unless the URI names a store of a kind that this is tested with."""
     kinds = r"https?://[^/\s]+(/\S*)?", r"postgresql(\+\w+)?://[^/\s]*/[^/\s]+"
-    if _database_file(uri) is None and not any(re.fullmatch(kind, uri) for kind in kinds):
+    if database_file(uri) is None and not any(re.fullmatch(kind, uri) for kind in kinds):
         raise UserError(
             f"a tracking URI must be sqlite:///FILE, http://HOST:PORT, https://HOST or "
             f"postgresql://USER@HOST/DATABASE, not {masked(uri)!r}"
         )
 
 
-def _database_file(uri: str) -> Path | None:
+def database_file(uri: str) -> Path | None:
+    """The file of a SQLite store; None for a store of another kind."""
     if not uri.startswith("sqlite:///"):
         return None
     name = uri.removeprefix("sqlite:///").partition("?")[0]
@@ -156,7 +157,7 @@ def _database_file(uri: str) -> Path | None:
 @contextmanager
 def _alone_in(uri: str) -> Iterator[None]:
     """Hold a file beside a SQLite database: several processes making one at once fail in MLflow."""
-    database = _database_file(uri)
+    database = database_file(uri)
     if database is None:
         yield
         return
@@ -181,7 +182,7 @@ def _log_ahead(database: Path) -> None:
 
 def _artifacts_beside(uri: str) -> str | None:
     # MLflow's own default is a folder of wherever the command happened to be run.
-    database = _database_file(uri)
+    database = database_file(uri)
     return None if database is None else str(database.resolve().parent / "artifacts")
 
 

@@ -30,7 +30,10 @@ def _check(path: Path, passing: bool = False) -> None:
     Args:
         passing: what counts is only whether the way to the folder can be led elsewhere.
     """
-    about = path.lstat()
+    try:
+        about = path.lstat()
+    except FileNotFoundError:
+        return  # it is gone since it was listed: the sweep still runs, which is said elsewhere
     if about.st_uid not in (os.getuid(), 0):
         raise _Untrusted(path, f"belongs to {_user(about.st_uid)}")
     if stat.S_ISLNK(about.st_mode):

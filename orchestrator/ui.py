@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from orchestrator.masking import masked
-from orchestrator.mlflow_store import check_uri, reach_store
+from orchestrator.mlflow_store import check_uri, database_file, reach_store
 from orchestrator.options import default_tracking_uri
 from orchestrator.plan import SweepPlan, load_plan
 from tardis_core.cli import Parser, command
@@ -48,10 +48,21 @@ def runs_page(plan: SweepPlan) -> str:
     return f"/#/experiments/{experiment_id}/runs?{query}"
 
 
-def server_command(uri: str, port: int) -> list[str]:
+def server_command(port: int) -> list[str]:
     """The command that serves a store on this machine alone."""
     where = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    return [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, *where]
+    return [sys.executable, "-m", "mlflow", "server", *where]
+
+
+def server_environment(uri: str) -> dict[str, str]:
+    """Which store; not on the command line, where everyone here could read its password."""
+    return {
+        # Its job queue takes half a minute to start and is not needed to look at runs.
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
+        **os.environ,
+        "MLFLOW_BACKEND_STORE_URI": uri,
+    }
 
 
 @command
@@ -61,20 +72,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan = load_plan(options.name) if options.name else None
     uri = options.tracking_uri or (plan.tracking_uri if plan else default_tracking_uri())
     check_uri(uri)
-    file = uri.removeprefix("sqlite:///")
-    if uri.startswith("sqlite:") and not os.path.exists(file):
-        raise UserError(f"there is no store {file} yet; run a sweep first, or name one")
+    database = database_file(uri)
+    if database is not None and not database.exists():
+        raise UserError(f"there is no store {database} yet; run a sweep first, or name one")
     page = runs_page(plan) if plan and uri == plan.tracking_uri else ""
     if uri.startswith(("http://", "https://")):
         print(f"the sweep is tracked by a server: open {masked(uri)}{page}")
         return 0
     print(f"open http://127.0.0.1:{options.port}{page}", flush=True)
     print("(up in about 15 s; stop with Ctrl-C)", flush=True)
-    # Its job queue takes half a minute to start and is not needed to look at runs.
-    os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
-    os.environ.setdefault("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
-    command_line = server_command(uri, options.port)
-    os.execv(command_line[0], command_line)
+    words = server_command(options.port)
+    os.execve(words[0], words, server_environment(uri))
 
 
 if __name__ == "__main__":

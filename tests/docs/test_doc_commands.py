@@ -111,10 +111,10 @@ class Became(Exception):
 def run_module(module: str, arguments: list[str], monkeypatch) -> int:
     """What `python -m MODULE ARGUMENTS` would exit with, in this process."""
 
-    def become(path, words):
+    def become(path, words, environment):
         raise Became(shlex.join(words))
 
-    monkeypatch.setattr(os, "execv", become)
+    monkeypatch.setattr(os, "execve", become)
     monkeypatch.setattr(sys, "argv", [module, *arguments])
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import ray_token
+from orchestrator import ray_token, trust, ui
 from orchestrator.masking import masked
 from orchestrator.mlflow_store import existing_store
 from orchestrator.noise import quiet
@@ -92,6 +92,12 @@ def test_nor_one_on_a_way_that_others_can_lead_elsewhere(plan, tmp_path):
     check_folder(plan.folder)
 
 
+def test_a_file_that_goes_while_one_looks_is_no_matter(plan, monkeypatch):
+    """As in the folder of a sweep that runs."""
+    monkeypatch.setattr(trust, "_below", lambda folder: [folder / "gone"])
+    check_folder(plan.folder)
+
+
 @pytest.mark.parametrize("key", ["name", "sweep_id"])
 def test_a_plan_cannot_name_a_path(plan, key):
     path = plan.folder / "sweep.json"
@@ -112,6 +118,29 @@ def test_secrets_are_in_nothing_that_others_read(plan):
     assert SECRET not in repr(plan.without_secrets())
     assert SECRET.encode() not in pickle.dumps(plan.without_secrets())
     assert stat.S_IMODE((plan.folder / "sweep.json").stat().st_mode) == 0o600
+
+
+def test_nobody_else_can_read_the_plan_at_any_moment(plan, monkeypatch):
+    modes, replace_file = [], os.replace
+
+    def look(source, target):
+        modes.append(stat.S_IMODE(os.stat(source).st_mode))
+        replace_file(source, target)
+
+    monkeypatch.setattr(os, "replace", look)
+    plan.save()
+    assert modes == [0o600]
+
+
+def test_the_ui_does_not_show_the_password_of_its_store_to_other_users(plan, monkeypatch):
+    told = []
+    monkeypatch.setattr(os, "execve", lambda *arguments: told.extend(arguments))
+    monkeypatch.setattr(ui, "runs_page", lambda plan: "")
+    ui.main(["one"])
+    _, words, environment = told
+    assert words[1:4] == ["-m", "mlflow", "server"]
+    assert SECRET not in " ".join(words)
+    assert environment["MLFLOW_BACKEND_STORE_URI"] == plan.tracking_uri
 
 
 def test_the_plan_is_read_back_with_its_secrets(plan):
@@ -143,6 +172,9 @@ def test_secrets_are_not_in_the_log_of_the_libraries(tmp_path):
         ("s3://b?secret_key=x&region=y", "s3://b?secret_key=***&region=y"),
         ("http://host:5000/a@b", "http://host:5000/a@b"),
         ("sqlite:////tmp/x.db", "sqlite:////tmp/x.db"),
+        ("postgresql://a:b/c@d/e", "postgresql://a:***@d/e"),
+        ("postgresql://a:b@c@d/e", "postgresql://a:***@d/e"),
+        ("s3://b?session_token=x&region=y", "s3://b?session_token=***&region=y"),
     ],
 )
 def test_masking(text, expected):

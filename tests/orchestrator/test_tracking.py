@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 from mlflow.utils.validation import _validate_metric_name
 from mlflow_stores import (
     EXPERIMENT,
@@ -31,6 +32,7 @@ from mlflow_stores import (
 )
 
 from orchestrator import tracking
+from orchestrator.delivery import Delivery, Store
 from orchestrator.event_log import EventLog
 from orchestrator.events import (
     Artifact,
@@ -183,6 +185,15 @@ def test_what_the_store_refuses_is_put_aside(
     assert len(caplog.records) == 1
     lines = (log.folder / "tracking.refused.jsonl").read_text().splitlines()
     assert ["/nowhere/a" in lines[0], "/nowhere/b" in lines[1]] == [True, True]
+
+
+def test_a_password_in_the_words_of_the_store_is_not_kept(tmp_path: Path) -> None:
+    delivery = Delivery(tmp_path, Store("unused", EXPERIMENT), SWEEP)
+    error = MlflowException("400 for url: http://me:hunter2@there/api")
+    delivery._put_aside(TrialStarted(0), error)
+    kept = (tmp_path / "tracking.refused.jsonl").read_text()
+    assert "http://me:***@there" in kept
+    assert "hunter2" not in kept
 
 
 def test_a_run_that_someone_deleted_does_not_stop_the_others(log: EventLog, uri: str) -> None:
