@@ -21,6 +21,7 @@ from mlflow import MlflowClient
 
 from benchmarks.namespaces import Network, Node
 from benchmarks.sweep_checks import TINY
+from orchestrator.run import RAY_SETTINGS
 
 ROOT = Path(__file__).parents[1]
 ENTRYPOINT = str(ROOT / "docker" / "entrypoint.sh")
@@ -75,10 +76,7 @@ class Cluster:
             "PYTHONUNBUFFERED": "1",
             "OMP_NUM_THREADS": "1",
             "RAY_AUTH_MODE": "token",
-            "RAY_health_check_period_ms": "1000",
-            "RAY_health_check_timeout_ms": "2000",
-            "RAY_health_check_failure_threshold": "3",
-            "RAY_health_check_initial_delay_ms": "3000",
+            **{name: value for name, value in RAY_SETTINGS.items() if "health_check" in name},
             "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
             "AWS_SHARED_CREDENTIALS_FILE": self.secret("s3_credentials"),

@@ -10,18 +10,16 @@ import argparse
 import itertools
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 
 from benchmarks.sweep_checks import (
     PATIENCE,
+    Server,
     doctor,
     events,
-    free_port,
     ray_trials,
     reported,
     start,
@@ -29,46 +27,11 @@ from benchmarks.sweep_checks import (
     violations,
     wait_for,
 )
+from orchestrator.event_log import CURSOR, LOG
 from orchestrator.events import Metrics
 from orchestrator.trial import WENT_ON_FROM
 
 NAME, TRIALS = "s", 8
-
-
-class Server:
-    """An `mlflow server` on a SQLite file, to be killed and started again."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._port = folder, free_port()
-        self.uri = f"http://127.0.0.1:{self._port}"
-        self.start()
-
-    def start(self) -> None:
-        """Start it and wait until it answers."""
-        asked = [sys.executable, "-m", "mlflow", "server", "--workers", "1"]
-        asked += ["--host", "127.0.0.1", "--port", str(self._port)]
-        asked += ["--backend-store-uri", f"sqlite:///{self._folder}/mlflow.db"]
-        asked += ["--artifacts-destination", str(self._folder / "artifacts")]
-        self._process = subprocess.Popen(
-            asked,
-            env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        wait_for(self._answers, self._process)
-
-    def _answers(self) -> bool:
-        try:
-            urllib.request.urlopen(f"{self.uri}/health", timeout=1).close()
-            return True
-        except OSError:
-            return False
-
-    def kill(self) -> None:
-        """As pulling the plug."""
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
 
 
 def arguments(updates: int) -> list[str]:
@@ -88,25 +51,24 @@ def run_with_server(away: float, updates: int) -> tuple[float, int, list[str]]:
     With `away` 0 nothing happens to the server.
     """
     folder = Path(tempfile.mkdtemp(prefix="outage-"))
-    server = Server(folder)
+    server = Server(f"sqlite:///{folder}/mlflow.db", folder)
     sweep, waited, wrong = folder / "sweeps" / NAME, 0, []
-    try:
+    with server.running():
         process = start(folder, *arguments(updates), "--tracking-uri", server.uri)
         wait_for(lambda: len(events(sweep)) > 20, process)
         if away:
             server.kill()
             time.sleep(away)
-            sent = int((sweep / "tracking.sent").read_text())
-            waited = (sweep / "tracking.jsonl").read_bytes()[sent:].count(b"\n")
+            sent = int((sweep / CURSOR).read_text())
+            waited = (sweep / LOG).read_bytes()[sent:].count(b"\n")
             if process.poll() is not None:
                 wrong.append("the sweep had ended before the server was back: --updates is too low")
             server.start()
+            server.wait()
         if process.wait(PATIENCE) != 0:
             wrong.append((folder / "output.txt").read_text())
         wrong += violations(folder, TRIALS) + doctor(folder, NAME)
         return longest_gap(sweep), waited, wrong
-    finally:
-        server.kill()
 
 
 def without_server(away: float, updates: int) -> list[str]:

@@ -3,12 +3,15 @@
 import logging
 import os
 import pickle
+import signal
 import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from mlflow import MlflowClient
@@ -18,6 +21,7 @@ from ray.tune.experiment import Trial
 
 from orchestrator.event_log import LOG, scan
 from orchestrator.events import Event, Metrics
+from orchestrator.mlflow_runs import TRIAL
 from orchestrator.storage import experiments
 
 PATIENCE = 300.0  # seconds for what takes some, on a machine that may be busy with something else
@@ -73,6 +77,76 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen[bytes]) 
     return True
 
 
+class Server:
+    """A real `mlflow server` that can be killed, held up and started again."""
+
+    def __init__(
+        self,
+        store: str,
+        folder: Path,
+        options: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.store, self.folder, self.port = store, folder, free_port()
+        self._options, self._environment = options, environment or {}
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, without waiting until it answers."""
+        command = [sys.executable, "-m", "mlflow", "server", "--workers", "1"]
+        command += ["--host", "127.0.0.1", "--port", str(self.port)]
+        command += ["--backend-store-uri", self.store]
+        command += ["--artifacts-destination", str(self.folder / "artifacts"), *self._options]
+        with open(self.folder / "server.log", "ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                env={
+                    **os.environ,
+                    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+                    **self._environment,
+                },
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # its workers get the signals, too
+            )
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Start it, and kill it at the end."""
+        self.start()
+        try:
+            self.wait()
+            yield
+        finally:
+            self.kill()
+
+    def wait(self) -> None:
+        """Wait until it answers."""
+        assert self._process is not None
+        assert wait_for(self._answers, self._process), "the server has ended"
+
+    def _answers(self) -> bool:
+        try:
+            urllib.request.urlopen(f"{self.uri}/health", timeout=1).close()
+            return True
+        except OSError:
+            time.sleep(0.2)
+            return False
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it and its workers."""
+        if self._process is not None:
+            os.killpg(self._process.pid, number)
+
+    def kill(self) -> None:
+        """As pulling the plug."""
+        self.signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait(10)
+        self._process = None
+
+
 def events(sweep: Path) -> list[Event]:
     """The log of a sweep so far."""
     path = sweep / LOG
@@ -120,7 +194,7 @@ def runs(folder: Path) -> tuple[MlflowClient, list[Run], list[Run]]:
     """The runs in the store of a folder: a client to ask on, the parents, and the children."""
     client = MlflowClient(f"sqlite:///{folder}/mlflow.db")
     found = client.search_runs([each.experiment_id for each in client.search_experiments()])
-    children = [run for run in found if "tardis.trial" in run.data.tags]
+    children = [run for run in found if TRIAL in run.data.tags]
     return client, [run for run in found if run not in children], children
 
 

@@ -50,6 +50,8 @@ def judge(model: Model, present: ModelVersion | None, run_id: str) -> Verdict:
         return Verdict(True, "the first of its name")
     if present.run_id == run_id:
         return Verdict(True, "the champion as it was")
+    if VALUE not in present.tags:
+        return Verdict(False, f"version {present.version} was chosen by hand")
     theirs = float(present.tags[VALUE])
     what = f"version {present.version} has {theirs:.4g} on {present.tags[MEASURED_ON]}"
     ours, held = _rank(model.tags), _rank(present.tags)

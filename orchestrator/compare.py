@@ -12,8 +12,9 @@ from pathlib import Path
 
 from orchestrator import comparison_report, dry_run, evidence
 from orchestrator.evidence import Evidence
-from orchestrator.options import add_shared, default_tracking_uri, shared_plan
-from orchestrator.plan import Candidate, SweepPlan, load_plan
+from orchestrator.options import add_shared, default_tracking_uri, resumed_plan, shared_plan
+from orchestrator.outputs import writing_to
+from orchestrator.plan import Candidate, SweepPlan
 from orchestrator.session import carry_out, undelivered
 from orchestrator.trial import trial_config
 from tardis_core import paper
@@ -67,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     if options.runs or options.sweeps:
         return _compare_existing(options)
-    plan = load_plan(options.resume) if options.resume else plan_from(options)
+    plan = resumed_plan(options, parser()) if options.resume else plan_from(options)
     if not plan.candidates:
         raise UserError(
             f"{plan.name} is a search; go on with it by python -m orchestrator.sweep --resume "
@@ -99,7 +100,8 @@ def _compare_existing(options: argparse.Namespace) -> int:
         found = evidence.of_runs(_names(options.runs), uri)
     _check_task(found, options.task)
     folder = Path(options.out or f"comparisons/{found.task}")
-    comparison_report.write(found, folder)
+    with writing_to(folder):
+        comparison_report.write(found, folder)
     print(f"{comparison_report.text(found)}\n\nwritten:  {folder / comparison_report.PAGE}")
     return 0
 
@@ -110,7 +112,8 @@ def _check_task(found: Evidence, task: str | None) -> None:
 
 
 def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    """What stands between commas, each once: a run that is named twice is one run."""
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def plan_from(options: argparse.Namespace) -> SweepPlan:

@@ -97,9 +97,3 @@ def best_of(evidence: Evidence) -> pd.DataFrame:
     made = pd.DataFrame({label: pd.Series(curve) for label, curve in curves.items()})
     made.index = pd.RangeIndex(1, len(made) + 1, name="trials")
     return made
-
-
-def text(frame: pd.DataFrame, metric: str) -> str:
-    """A table for a terminal."""
-    named = frame.rename(columns={"mean": metric, "low": "95 % from", "high": "to"})
-    return named.to_string(index=False, na_rep="-", float_format=lambda value: f"{value:.4g}")

@@ -61,13 +61,13 @@ def headline(evidence: Evidence) -> str:
 def text(evidence: Evidence) -> str:
     """The tables for a terminal."""
     found, metric = tables(evidence), evidence.metric.name
-    parts = [headline(evidence), "", comparison.text(found["comparison"], f"mean {metric}")]
+    parts = [headline(evidence), "", _lines(found["comparison"], metric)]
     if "differences" in found:
         parts += ["", "paired by seed, with bootstrap interval and permutation test:"]
-        parts.append(comparison.text(found["differences"], metric))
+        parts.append(_lines(found["differences"], metric))
     if "best_of_n" in found:
         parts += ["", "expected best validation of so many trials:"]
-        parts.append(comparison.text(_thinned(found["best_of_n"]), metric))
+        parts.append(_lines(_thinned(found["best_of_n"]), metric))
     return "\n".join(parts)
 
 
@@ -99,11 +99,20 @@ def _page(evidence: Evidence, pictures: Mapping[str, Path]) -> str:
     )
 
 
+def _lines(frame: pd.DataFrame, metric: str) -> str:
+    """A table for a terminal."""
+    return _named(frame, metric).to_string(index=False, na_rep="-", float_format="{:.4g}".format)
+
+
 def _table(frame: pd.DataFrame, metric: str) -> str:
-    named = frame.rename(columns={"mean": f"mean {metric}", "low": "95 % from", "high": "to"})
-    return named.to_html(
-        index=False, border=0, na_rep="-", float_format=lambda value: f"{value:.4g}"
+    """A table for a page."""
+    return _named(frame, metric).to_html(
+        index=False, border=0, na_rep="-", float_format="{:.4g}".format
     )
+
+
+def _named(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
+    return frame.rename(columns={"mean": f"mean {metric}", "low": "95 % from", "high": "to"})
 
 
 def _image(path: Path) -> str:

@@ -14,12 +14,12 @@ from orchestrator import trust
 from orchestrator.event_log import EventLog, open_log
 from orchestrator.events import Metrics, SweepEnded, TrialEnded, TrialStarted
 from orchestrator.masking import masked
-from orchestrator.mlflow_runs import SWEEP, TRIAL
+from orchestrator.mlflow_runs import TRIAL, runs_of_sweep
 from orchestrator.mlflow_store import reach_store
 from orchestrator.noise import quiet
 from orchestrator.plan import SweepPlan, load_plan
 from orchestrator.recorder import STATUS
-from orchestrator.search import open_study
+from orchestrator.run import study_trials
 from orchestrator.storage import experiments
 from orchestrator.tracking import Tracker
 from tardis_core.cli import Parser, command
@@ -56,8 +56,7 @@ def account_of_study(plan: SweepPlan) -> Account:
     """What Optuna was told; trials that wait for their turn are left out."""
     if plan.candidates:
         return account_of_log(open_log(plan.folder))  # nobody asks Optuna in a comparison
-    trials = open_study(plan.folder, plan.name).get_trials(deepcopy=False)
-    begun = [trial for trial in trials if trial.state is not TrialState.WAITING]
+    begun = [trial for trial in study_trials(plan) if trial.state is not TrialState.WAITING]
     return Account({trial.number: STATUS.get(trial.state, "RUNNING") for trial in begun})
 
 
@@ -84,20 +83,17 @@ def _snapshot(path: str) -> list[Trial]:
 def account_of_mlflow(plan: SweepPlan, metric: str) -> Account:
     """What the tracking store has."""
     client, experiment_id = reach_store(plan.tracking_uri, plan.experiment)
-    made, page = Account(), None
-    while True:
-        query = f"tags.`{SWEEP}` = '{plan.sweep_id}'"
-        runs = client.search_runs([experiment_id], query, page_token=page)
-        for run in (run for run in runs if TRIAL in run.data.tags):
-            number = int(run.data.tags[TRIAL])
-            if number in made.status:
-                made.twins.append(number)
-            made.status[number] = run.info.status
-            history = client.get_metric_history(run.info.run_id, metric)
-            made.steps[number] = [each.step for each in history]
-        page = runs.token
-        if not page:
-            return made
+    made = Account()
+    for run in runs_of_sweep(client, experiment_id, plan.sweep_id):
+        if TRIAL not in run.data.tags:
+            continue
+        number = int(run.data.tags[TRIAL])
+        if number in made.status:
+            made.twins.append(number)
+        made.status[number] = run.info.status
+        history = client.get_metric_history(run.info.run_id, metric)
+        made.steps[number] = [each.step for each in history]
+    return made
 
 
 def differences(log: Account, study: Account, ray: Account, mlflow: Account) -> list[str]:

@@ -10,7 +10,7 @@ import torch
 import search_spaces
 from orchestrator.masking import masked
 from orchestrator.plan import SweepPlan
-from orchestrator.run import Resources, slots, space_of, start_ray
+from orchestrator.run import LOCAL, Resources, address_of, place, slots, space_of, start_ray
 from orchestrator.session import base_config
 from orchestrator.trial import trial_config
 from tardis_core.build import load_data
@@ -25,6 +25,7 @@ def describe(plan: SweepPlan, address: str | None) -> str:
     """What would be searched or compared, on what, for how long, and where it would go."""
     data = load_data(base_config(plan), plan.data_dir, plan.data)
     about = TASKS.get(plan.task).provenance(base_config(plan).task_settings, data)
+    address = address_of(address)
     cluster = _nodes(address)
     at_once = slots(plan, cluster)
     found = ", ".join(
@@ -37,7 +38,7 @@ def describe(plan: SweepPlan, address: str | None) -> str:
         "",
         f"data      {about.name}, {about.origin}",
         f"at once   {at_once} trials of {plan.cpus_per_trial:g} CPUs and "
-        f"{plan.gpus_per_trial:g} GPUs ({found} at {address or 'this machine'})",
+        f"{plan.gpus_per_trial:g} GPUs ({found} at {place(address)})",
         f"time      {_time(plan, data, at_once)}",
         f"results   {plan.folder}, checkpoints in {masked(plan.ray_storage)}",
         f"tracking  {masked(plan.tracking_uri)}",
@@ -47,9 +48,9 @@ def describe(plan: SweepPlan, address: str | None) -> str:
     return "\n".join(lines)
 
 
-def _nodes(address: str | None) -> list[Resources]:
+def _nodes(address: str) -> list[Resources]:
     """What the cluster has; Ray is not started just to count the cores of this machine."""
-    if address is not None:
+    if address != LOCAL:
         return start_ray(address, Path(os.devnull))
     return [{"CPU": float(os.cpu_count() or 1), "GPU": float(torch.cuda.device_count())}]
 
@@ -89,7 +90,7 @@ def _time(plan: SweepPlan, data: Any, at_once: int) -> str:
 
 
 def _kinds(plan: SweepPlan) -> list[tuple[Config, int]]:
-    """Configurations to measure, with how many trials are like each.
+    """Configurations to measure, with how many trainings are like each.
 
     Those of a search are unknown: all stand for the first guess, or for the defaults.
     """
@@ -98,7 +99,7 @@ def _kinds(plan: SweepPlan) -> list[tuple[Config, int]]:
     else:
         guess, names = next(iter(space_of(plan).first_guesses()), {}), {"model", "estimator"}
         chosen = {key: value for key, value in guess.items() if "." in key or key in names}
-        settings, count = [{**chosen, **plan.fixed}], plan.trials
+        settings, count = [{**chosen, **plan.fixed}], plan.trials * plan.seeds_per_trial
     return [(trial_config(plan.task, plan.scale, plan.seed, each), count) for each in settings]
 
 

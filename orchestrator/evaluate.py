@@ -13,6 +13,7 @@ from pathlib import Path
 
 from orchestrator import trained
 from orchestrator.options import default_tracking_uri
+from orchestrator.outputs import writing_to
 from orchestrator.trained import Trained
 from tardis_core.analysis.details import as_csv, as_text, draw_detail
 from tardis_core.cli import Parser, command
@@ -85,11 +86,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     network = model.network(options.device)
     found = Evaluation(split, task.evaluate(network, split), task.details(network, split))
     _print(model, task, found)
-    written = found.write(Path(options.out) if options.out else model.folder / "evaluate", model)
+    with writing_to(Path(options.out) if options.out else model.folder / "evaluate") as folder:
+        written = found.write(folder, model)
     print(f"written to {written[0].parent}")
-    if trained.record(model, found.recorded(), written, "evaluate"):
-        assert model.recorded is not None
-        print(f"recorded in the run {model.recorded.run_id}")
+    if run_id := trained.record(model, found.recorded(), written, "evaluate"):
+        print(f"recorded in the run {run_id}")
     return 0
 
 

@@ -1,7 +1,7 @@
 """What there is to compare: runs in groups, a group a row of the table, whoever recorded them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 from mlflow import MlflowClient
@@ -82,7 +82,8 @@ def of_sweeps(names: Sequence[str]) -> Evidence:
     plans = [load_plan(name) for name in names]
     groups: list[Group] = []
     for plan in plans:
-        groups += _of_comparison(plan) if plan.candidates else _of_search(plan, len(plans) > 1)
+        own = _of_comparison(plan) if plan.candidates else _of_search(plan)
+        groups += _told_apart(own, plan, plans)
     facts = [results.sweep_tags(plan) for plan in plans]
     command = f"python -m orchestrator.compare --sweeps {','.join(names)}"
     return _checked([plan.task for plan in plans], groups, facts, (command,))
@@ -111,15 +112,23 @@ def _of_comparison(plan: SweepPlan) -> list[Group]:
     return made
 
 
-def _of_search(plan: SweepPlan, several: bool) -> list[Group]:
+def _told_apart(groups: list[Group], plan: SweepPlan, plans: Sequence[SweepPlan]) -> list[Group]:
+    """With the name of the sweep before what another one may call the same."""
+    others = {each.label for other in plans if other is not plan for each in other.candidates}
+    return [
+        replace(group, label=f"{plan.name}: {group.label}")
+        if group.label in others or (group.searched and len(plans) > 1)
+        else group
+        for group in groups
+    ]
+
+
+def _of_search(plan: SweepPlan) -> list[Group]:
     """Every trial that was validated counts, pruned or not: it was paid for."""
     found: dict[str, list[Run]] = {}
     for record in results.read(plan).values():
         if record.best_row(plan.metric, plan.better):
-            label = record.config().system
-            found.setdefault(f"{plan.name}: {label}" if several else label, []).append(
-                _run(record, plan)
-            )
+            found.setdefault(record.config().system, []).append(_run(record, plan))
     return [Group(label, tuple(runs), searched=True) for label, runs in found.items()]
 
 
@@ -147,6 +156,8 @@ def of_runs(ids: Sequence[str], tracking_uri: str) -> Evidence:
     """Of runs in MLflow: those that differ in nothing but the seed make a group."""
     client = existing_store(tracking_uri)
     runs = [_fetch(client, each, tracking_uri) for each in ids]
+    tasks = [run.data.params["task"] for run in runs]
+    _check_task(tasks)
     groups: dict[str, list[Run]] = {}
     for run in runs:
         config = TrialRecord(0, dict(run.data.params)).config()
@@ -157,7 +168,7 @@ def of_runs(ids: Sequence[str], tracking_uri: str) -> Evidence:
     parents = [client.get_run(run.data.tags["mlflow.parentRunId"]) for run in runs]
     facts = [dict(parent.data.tags) for parent in parents]
     command = f"python -m orchestrator.compare --runs {','.join(ids)}"
-    return _checked([run.data.params["task"] for run in runs], labelled, facts, (command,))
+    return _checked(tasks, labelled, facts, (command,))
 
 
 def _fetch(client: MlflowClient, run_id: str, uri: str) -> MlflowRun:
@@ -182,7 +193,8 @@ def _from_mlflow(client: MlflowClient, run: MlflowRun, config: Config) -> Run:
         return {each.step: each.value for each in client.get_metric_history(run.info.run_id, name)}
 
     values, seconds = history(f"valid_{metric.name}"), history("training_seconds")
-    if not values:
+    known = [value for value in values.values() if value == value]
+    if not known:
         raise UserError(f"run {run.info.run_id} has no validation yet; wait, or leave it out")
     steps = sorted(values)
     curve = pd.DataFrame(
@@ -192,7 +204,7 @@ def _from_mlflow(client: MlflowClient, run: MlflowRun, config: Config) -> Run:
             "value": [values[step] for step in steps],
         }
     )
-    best = min(values.values()) if metric.better == "lower" else max(values.values())
+    best = min(known) if metric.better == "lower" else max(known)
     test = run.data.metrics.get(f"test_{metric.name}")
     return Run(f"run {run.info.run_id}", config, best, test, curve)
 
@@ -215,6 +227,12 @@ def _label(groups: Iterable[tuple[Run, ...]]) -> list[Group]:
     return made
 
 
+def _check_task(tasks: Sequence[str]) -> None:
+    if len(set(tasks)) > 1:
+        names = ", ".join(sorted(set(tasks)))
+        raise UserError(f"only runs of one task can be compared, not of {names}")
+
+
 def _checked(
     tasks: Sequence[str],
     groups: Sequence[Group],
@@ -222,8 +240,7 @@ def _checked(
     commands: tuple[str, ...],
 ) -> Evidence:
     """Refuse what cannot be compared."""
-    if len(set(tasks)) > 1:
-        raise UserError(f"only runs of one task can be compared, not of {', '.join(set(tasks))}")
+    _check_task(tasks)
     if not groups:
         raise UserError("there is no run to compare: none of them has been validated to its end")
     data = {(fact.get("data"), fact.get("data.sha256")) for fact in facts}

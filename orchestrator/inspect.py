@@ -11,6 +11,7 @@ from pathlib import Path
 
 from orchestrator import trained
 from orchestrator.options import default_tracking_uri
+from orchestrator.outputs import writing_to
 from tardis_core.analysis.inspection import inspect_model
 from tardis_core.cli import Parser, command
 
@@ -30,17 +31,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     split = trained.split_named(options.split)
     model = trained.find(options.run, options.tracking_uri or default_tracking_uri())
-    folder = Path(options.out) if options.out else model.folder / "inspect"
     task = model.task(options.data_dir, options.data)
     network = model.network(options.device)
-    found = inspect_model(network, task, folder, model.title, split, options.example)
+    with writing_to(Path(options.out) if options.out else model.folder / "inspect") as folder:
+        found = inspect_model(network, task, folder, model.title, split, options.example)
     print(f"{model.title}: {split} split, over {found.sequences} sequences")
     for name, value in found.figures.items():
         print(f"  {name:<30}{value:>8.2f}")
-    if trained.record(model, {}, found.pictures, "inspect"):
-        print(f"recorded in the run {model.recorded.run_id if model.recorded else ''}")
     for path in found.pictures:
         print(f"written to {path}")
+    if run_id := trained.record(model, {}, found.pictures, "inspect"):
+        print(f"recorded in the run {run_id}")
     return 0
 
 

@@ -29,7 +29,7 @@ def git_commit() -> str:
     try:
         told = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=here)
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("TARDIS_COMMIT", "unknown")
+        return os.environ.get("TARDIS_COMMIT") or "unknown"
     return told.stdout.strip()
 
 

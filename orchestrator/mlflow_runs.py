@@ -85,15 +85,9 @@ class SweepRuns:
     def _search(self) -> dict[int | None, list[Run]]:
         """All runs of the sweep by trial; where there are several of one, the used one first."""
         found: dict[int | None, list[Run]] = {}
-        query, page = f"tags.`{SWEEP}` = '{self._sweep_id}'", None
-        while True:
-            runs = self._client.search_runs([self._experiment_id], query, page_token=page)
-            for run in runs:
-                trial = run.data.tags.get(TRIAL)
-                found.setdefault(None if trial is None else int(trial), []).append(run)
-            page = runs.token
-            if not page:
-                break
+        for run in runs_of_sweep(self._client, self._experiment_id, self._sweep_id):
+            trial = run.data.tags.get(TRIAL)
+            found.setdefault(None if trial is None else int(trial), []).append(run)
         for twins in found.values():
             twins.sort(key=lambda run: (_is_empty(run), run.info.start_time, run.info.run_id))
         return found
@@ -165,6 +159,17 @@ class SweepRuns:
             for run in twins:
                 if len(twins) > 1 and run.info.run_id not in used and _is_empty(run):
                     self._client.delete_run(run.info.run_id)
+
+
+def runs_of_sweep(client: MlflowClient, experiment_id: str, sweep_id: str) -> Iterator[Run]:
+    """All runs of a sweep, on however many pages."""
+    query, page = f"tags.`{SWEEP}` = '{sweep_id}'", None
+    while True:
+        runs = client.search_runs([experiment_id], query, page_token=page)
+        yield from runs
+        page = runs.token
+        if not page:
+            return
 
 
 def run_of_trial(client: MlflowClient, sweep_id: str, number: int) -> str | None:

@@ -6,12 +6,15 @@ import re
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from orchestrator.plan import PLAN_FILE, SweepPlan, check_name, folder_of, load_plan
 from orchestrator.run import space_of
 from orchestrator.several_seeds import JUDGES
+from orchestrator.trial import trial_config
+from search_spaces.exploring import explore
 from tardis_core.cli import Parser, setting
 from tardis_core.config import make_config
 from tardis_core.errors import UserError
@@ -100,13 +103,39 @@ def add_shared(made: Parser) -> None:
 def plan_from(options: argparse.Namespace) -> SweepPlan:
     """The plan that the options ask for: a new one, or that of a sweep that exists."""
     if options.resume:
-        return load_plan(options.resume)
+        return resumed_plan(options, parser())
     if options.extend:
+        check_alone(options, parser(), "extend", "trials")
         plan = load_plan(options.extend)
+        if plan.candidates:
+            raise UserError(
+                f"a search can be extended, and {plan.name} is a comparison; compare again with "
+                "more --seeds under another --name"
+            )
         return plan.with_more_trials(_count(options.trials or "", prefix="+"))
     if options.task is None:
         raise UserError(f"name a task: {', '.join(TASKS.names())}; or --resume a sweep")
     return _new_plan(options)
+
+
+def resumed_plan(options: argparse.Namespace, made: Parser) -> SweepPlan:
+    """The plan of the sweep or comparison that --resume names."""
+    check_alone(options, made, "resume")
+    return load_plan(options.resume)
+
+
+def check_alone(options: argparse.Namespace, made: Parser, name: str, *more: str) -> None:
+    """Raise `UserError` for options that a sweep that has begun does not change any more."""
+    allowed = {name, *more, "address", "dry_run"}
+    usual = vars(made.parse_args([]))
+    vain = [key for key, value in vars(options).items() if value != usual[key]]
+    words = ["the task" if key == "task" else _flag(key) for key in vain if key not in allowed]
+    if words:
+        raise UserError(f"{_flag(name)} goes on with what was begun: leave {', '.join(words)} out")
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _new_plan(options: argparse.Namespace) -> SweepPlan:
@@ -124,8 +153,32 @@ def _new_plan(options: argparse.Namespace) -> SweepPlan:
         replicates=_replicates(options.seeds, shared.name),
         time_budget=_seconds(options.time_budget) if options.time_budget else 0.0,
     )
-    space_of(made)  # a wrong name or value in --set is said now, not by every trial
+    _try_out(made)
     return made
+
+
+def _try_out(plan: SweepPlan) -> None:
+    """Raise `UserError` if all trials of a kind would fail: of a wrong --set, or a wrong space."""
+    kinds: dict[Any, list[dict[str, Any]]] = {}
+    try:
+        for probe in explore(space_of(plan).inner, plan.scale, plan.estimators, plan.models):
+            kind = probe.settings.get("model"), probe.settings.get("estimator")
+            kinds.setdefault(kind, []).append(probe.settings)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    for alike in kinds.values():
+        errors = (_error_of(plan, settings) for settings in alike)
+        first = next(errors)
+        if first and all(errors):
+            raise first
+
+
+def _error_of(plan: SweepPlan, settings: dict[str, Any]) -> UserError | None:
+    try:
+        trial_config(plan.task, plan.scale, plan.seed, settings)
+    except UserError as error:
+        return error
+    return None
 
 
 def shared_plan(options: argparse.Namespace, kind: str = "") -> SweepPlan:
@@ -213,7 +266,7 @@ def _names(text: str, kind: str, registry: Registry[type]) -> tuple[str, ...]:
 
 def _count(text: str, prefix: str = "") -> int:
     digits = text.removeprefix(prefix)
-    if not digits.isdigit() or int(digits) < 1:
+    if not digits.isdecimal() or int(digits) < 1:
         example = f"{prefix}20"
         raise UserError(f"--trials is a whole number from 1, such as {example}, not {text!r}")
     return int(digits)

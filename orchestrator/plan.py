@@ -4,6 +4,7 @@ A sweep searches, or, where it is given candidates, compares them: each is train
 """
 
 import json
+import os
 import re
 import uuid
 from dataclasses import asdict, dataclass, field, replace
@@ -11,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.masking import masked
-from tardis_core.data.files import write_atomically
+from tardis_core.data.disk import replacing, write_atomically
 from tardis_core.errors import UserError
 
 NAME_RULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 HOME = Path("sweeps")  # all sweeps of a working folder
 PLAN_FILE = "sweep.json"
+SPACE_FILE = "space.py"  # the source of a space of the user's own
 
 
 def new_id() -> str:
@@ -90,6 +92,15 @@ class SweepPlan:
             return str(self.folder.absolute() / "ray")
         return f"{self.storage.rstrip('/')}/{self.name}-{self.sweep_id[:8]}"
 
+    @property
+    def space_path(self) -> str | None:
+        """The file of the user's own space: the copy of a sweep that has begun, or what was named.
+
+        So a sweep that is resumed searches what it began with, whatever became of the file.
+        """
+        kept = self.folder / SPACE_FILE
+        return str(kept) if self.space and kept.exists() else self.space
+
     def jobs(self) -> list[dict[str, Any]]:
         """The trials of a comparison, every candidate with the first seed before the next seed."""
         settings = [
@@ -110,10 +121,14 @@ class SweepPlan:
         return self.candidates[number % len(self.candidates)]
 
     def save(self) -> None:
-        """Write the plan to the folder of the sweep."""
+        """Write the plan to the folder of the sweep, the first time with the user's own space."""
+        path = self.folder / PLAN_FILE
+        if self.space and not path.exists():
+            write_atomically(self.folder / SPACE_FILE, Path(self.space).read_bytes())
         text = json.dumps(asdict(self), indent=2) + "\n"
-        write_atomically(self.folder / PLAN_FILE, text.encode())
-        (self.folder / PLAN_FILE).chmod(0o600)  # addresses may hold passwords
+        with replacing(path) as file:
+            os.fchmod(file.fileno(), 0o600)  # addresses may hold passwords
+            file.write(text.encode())
 
     def without_secrets(self) -> "SweepPlan":
         """The same sweep, for what others may read: MLflow, and what Ray pickles to its storage."""
@@ -139,20 +154,24 @@ def folder_of(name: str) -> Path:
     return HOME / check_name(name)
 
 
+def names_here() -> list[str]:
+    """The sweeps of this working folder."""
+    return sorted(each.parent.name for each in HOME.glob(f"*/{PLAN_FILE}"))
+
+
 def load_plan(name: str) -> SweepPlan:
     """The plan of a sweep that exists."""
     path = folder_of(name) / PLAN_FILE
     if not path.is_file():
-        known = sorted(each.parent.name for each in HOME.glob(f"*/{PLAN_FILE}"))
         raise UserError(
             f"there is no sweep {name!r} in {HOME.absolute()}; there are: "
-            f"{', '.join(known) or 'none'}"
+            f"{', '.join(names_here()) or 'none'}"
         )
     try:
         values: dict[str, Any] = json.loads(path.read_text())
         values["candidates"] = [Candidate(**each) for each in values["candidates"]]
-        for name in ("models", "estimators", "candidates", "seeds"):
-            values[name] = tuple(values[name])
+        for several in ("models", "estimators", "candidates", "seeds"):
+            values[several] = tuple(values[several])
         plan = SweepPlan(**values)
         check_name(plan.sweep_id)  # part of a path, too
         if plan.folder != path.parent:

@@ -5,6 +5,7 @@ import uuid
 from typing import Any
 
 import ray
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from orchestrator.machine import versions
@@ -57,10 +58,21 @@ def _check_nodes(plan: SweepPlan) -> None:
     try:
         nodes = [node for node in ray.nodes() if node["Alive"]]
         found = ray.get([_probe_on(node["NodeID"], plan.ray_storage, probe) for node in nodes])
+    except RayError as error:
+        raise UserError(
+            "every node must have this program and the storage, and one could not be asked "
+            f"({_last_line(error)}); install it there as it is here, or use its image"
+        ) from error
     finally:
         filesystem.delete_file(probe)
     for node, (sees, theirs) in zip(nodes, found, strict=True):
         _judge(node["NodeManagerAddress"], sees, theirs, plan.ray_storage)
+
+
+def _last_line(error: Exception) -> str:
+    """What an error of a worker comes to: Ray puts the traceback before it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return masked(lines[-1] if lines else type(error).__name__)
 
 
 def _judge(address: str, sees: bool, theirs: dict[str, str], storage: str) -> None:

@@ -26,7 +26,25 @@ STATUS: dict[TrialState, Status] = {
 }
 
 
-class Recorder(tune.Callback):
+class EndsOfTrials(tune.Callback):
+    """Both of Ray's ways to tell that a trial has ended lead to `ended`."""
+
+    def ended(self, trial: Trial, state: TrialState) -> None:
+        """A trial has ended like this."""
+        raise NotImplementedError
+
+    def on_trial_complete(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        self.ended(trial, outcome(trial.last_result, error=False))
+
+    def on_trial_error(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        self.ended(trial, TrialState.FAIL)
+
+
+class Recorder(EndsOfTrials):
     """Appends to the event log; and gives the scheduler its memory, which Ray does not save."""
 
     def __init__(self, plan: SweepPlan, folder: Path, scheduler: Asha | None) -> None:
@@ -81,17 +99,7 @@ class Recorder(tune.Callback):
             values = {name: value for name, value in row.items() if name != "update"}
             self.log.append(Metrics(number_of(trial), int(row["update"]), values))
 
-    def on_trial_complete(
-        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
-    ) -> None:
-        self._ended(trial, outcome(trial.last_result, error=False))
-
-    def on_trial_error(
-        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
-    ) -> None:
-        self._ended(trial, TrialState.FAIL)
-
-    def _ended(self, trial: Trial, state: TrialState) -> None:
+    def ended(self, trial: Trial, state: TrialState) -> None:
         result = trial.last_result or {}
         kept = ("device", "backend", "peak_memory_gb", NOTE)
         tags = {name: result[name] for name in kept if result.get(name)}

@@ -30,6 +30,7 @@ def plan_of(plan: SweepPlan) -> SweepPlan | None:
         candidates=tuple(Candidate(f"trial {n}", records[n].settings()) for n in best),
         seeds=seeds,
         trials=len(best) * len(seeds),
+        space=None,
         seeds_per_trial=1,
         replicates=0,
         replicates_of=plan.name,

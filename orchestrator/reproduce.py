@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from orchestrator import machine
+from orchestrator.outputs import writing_to
 from orchestrator.reproductions.base import REPRODUCTIONS, Outcome, Request
 from tardis_core.cli import Parser, command
 from tardis_core.commands import data_options
@@ -54,9 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     home = Path(options.out or f"results/{options.scale}-seed{options.seed}")
     for name in names:
         print(f"{name}: {REPRODUCTIONS.get(name).title}", flush=True)
+        with writing_to(home / name) as folder:
+            folder.mkdir(parents=True, exist_ok=True)
         request = Request(
             options.scale,
-            _new_folder(home / name),
+            folder,
             options.seed,
             options.device,
             options.data_dir,
@@ -96,14 +99,6 @@ def _names(options: argparse.Namespace) -> list[str]:
     return [options.name]
 
 
-def _new_folder(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--out must be a folder that can be written ({error})") from error
-    return folder
-
-
 def summary(name: str, request: Request, outcome: Outcome, seconds: float) -> str:
     """One reproduction as Markdown."""
     rows = [f"| {row.what} | {row.ours} | {row.paper} |" for row in outcome.rows]
@@ -129,7 +124,7 @@ def summary(name: str, request: Request, outcome: Outcome, seconds: float) -> st
             *(f"![{stem}]({link})" for stem, link in links),
             "",
             f"Made in {seconds:.0f} s on {machine.hardware()} by `{again}`; commit "
-            f"{machine.git_commit() or 'unknown'}; {versions}.",
+            f"{machine.git_commit()}; {versions}.",
             "",
         ]
     )

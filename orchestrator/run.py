@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from optuna.trial import FrozenTrial
 from ray import tune
-from ray.exceptions import AuthenticationError
 from ray.tune.experiment import Trial
 
 import search_spaces
@@ -29,6 +29,9 @@ RAY_SETTINGS = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # A snapshot of the experiment at its end only: nothing is restored from one, and each takes the
+    # longer the more trials there are.
+    "TUNE_GLOBAL_CHECKPOINT_S": "inf",
     # Notice a dead node in about ten seconds instead of a minute.
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "2000",
@@ -38,6 +41,17 @@ RAY_SETTINGS = {
 
 
 Resources = dict[str, float]
+LOCAL = "local"  # a Ray of our own on this machine
+
+
+def address_of(asked: str | None) -> str:
+    """Where a sweep runs: Ray itself would join whatever cluster runs on this machine."""
+    return asked or os.environ.get("RAY_ADDRESS") or LOCAL
+
+
+def place(address: str) -> str:
+    """An address in words."""
+    return "this machine" if address == LOCAL else address
 
 
 def start_ray(address: str | None, log_file: Path) -> list[Resources]:
@@ -50,9 +64,8 @@ def start_ray(address: str | None, log_file: Path) -> list[Resources]:
     quiet(log_file)
     if ray.is_initialized():
         return nodes()
-    # Without an address Ray would join whatever cluster happens to run on this machine.
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
-    if address == "local":
+    address = address_of(address)
+    if address == LOCAL:
         ray_token.keep_to_ourselves()
     elif address != "auto":
         ray_token.knock(address)
@@ -64,9 +77,11 @@ def start_ray(address: str | None, log_file: Path) -> list[Resources]:
             configure_logging=False,
             logging_level=logging.WARNING,
         )
-    except (ConnectionError, RuntimeError, ValueError, AuthenticationError) as error:
-        where = "this machine" if address == "local" else address
-        raise UserError(f"Ray could not be reached or started on {where}: {error}") from error
+    except Exception as error:  # a bare one if a node is too slow to start
+        said = " ".join(str(error).split())
+        raise UserError(
+            f"Ray could not be reached or started on {place(address)}: {said}"
+        ) from error
     return nodes()
 
 
@@ -101,10 +116,9 @@ def _times(whole: float, part: float) -> int:
 
 def space_of(plan: SweepPlan) -> search_spaces.BoundSpace:
     """What the sweep searches, as a function of an Optuna trial."""
+    path = plan.space_path
     try:
-        module = (
-            search_spaces.load_file(plan.space) if plan.space else search_spaces.load(plan.task)
-        )
+        module = search_spaces.load_file(path) if path else search_spaces.load(plan.task)
         fixed = search_spaces.fix(module, plan.fixed)
         return search_spaces.bind(fixed, plan.scale, plan.estimators, plan.models)
     except ValueError as error:
@@ -168,10 +182,20 @@ def _tuner(
             storage_path=plan.ray_storage,
             failure_config=tune.FailureConfig(max_failures=WORKER_RETRIES),
             checkpoint_config=tune.CheckpointConfig(num_to_keep=2),
-            callbacks=[recorder, *callbacks],
+            callbacks=[recorder, *callbacks, _Forget()],
             verbose=0,
         ),
     )
+
+
+class _Forget(tune.Callback):
+    """Lets go of the means that Ray takes of each metric of a trial: 17 kB that nobody asks for."""
+
+    def on_trial_complete(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        trial.metric_analysis.clear()
+        trial.metric_n_steps.clear()
 
 
 def _search(plan: SweepPlan) -> Search:
@@ -206,8 +230,12 @@ def ended(plan: SweepPlan) -> int:
     """How many trials have ended, in whatever way."""
     if plan.candidates:
         return sum(trial.ended for trial in results.read(plan).values())
+    return sum(each.state.is_finished() for each in study_trials(plan))
+
+
+def study_trials(plan: SweepPlan) -> list[FrozenTrial]:
+    """What the study knows; nothing before the first start of the search has come so far."""
     try:
-        study = open_study(plan.folder, plan.name)
+        return open_study(plan.folder, plan.name).get_trials(deepcopy=False)
     except KeyError:
-        return 0
-    return sum(each.state.is_finished() for each in study.get_trials(deepcopy=False))
+        return []

@@ -1,10 +1,13 @@
 """A sweep from its plan to its end: checked, run, recorded and reported."""
 
 import errno
+import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from orchestrator import machine, preflight, report, trust
@@ -13,6 +16,7 @@ from orchestrator.event_log import EventLog, open_log
 from orchestrator.events import SweepEnded, SweepStarted
 from orchestrator.masking import masked
 from orchestrator.mlflow_store import prepare_store
+from orchestrator.noise import quiet
 from orchestrator.plan import SweepPlan
 from orchestrator.run import ended, run, slots, start_ray
 from orchestrator.tracking import Tracker
@@ -29,7 +33,7 @@ FLUSH_SECONDS = 60
 class Outcome(NamedTuple):
     """How a sweep ended."""
 
-    finished: bool  # all trials have ended; otherwise it was interrupted and can be resumed
+    finished: bool  # all trials have ended, or the time is up; if not, it can be resumed
     waiting: int  # events that could not be sent; they are kept in the folder of the sweep
     refused: int  # events that the store would not take; they are kept there too
 
@@ -57,9 +61,11 @@ def _run(plan: SweepPlan, data: Any, at_once: int, log: EventLog, tracker: Track
     print(_headline(plan, about, at_once), flush=True)
     log.append(SweepStarted(plan.name, _tags(plan, about), _params(plan)))
     tracker.start()
+    began = time.monotonic()
     try:
         run(plan, data, at_once, [View(plan.without_secrets())])
-        finished = ended(plan) >= plan.trials or bool(plan.time_budget)
+        out_of_time = 0 < plan.time_budget <= time.monotonic() - began
+        finished = ended(plan) >= plan.trials or out_of_time  # or else it was Ctrl-C
         log.append(*report.write(plan, data, finished))
     except BaseException as error:
         with suppress(OSError):  # of the same full disk
@@ -90,6 +96,7 @@ def _opened(plan: SweepPlan) -> Iterator[tuple[EventLog, Tracker]]:
         tracker.close(0)
         log.close()
         if new:
+            quiet(Path(os.devnull))  # the log of the libraries goes, too
             shutil.rmtree(plan.folder)
         raise
 

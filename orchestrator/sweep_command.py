@@ -34,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if outcome.finished and plan.replicates:
         again = replicates.plan_of(plan)
         if again is not None:
+            for line in undelivered(plan, outcome):
+                print(line)
             print(f"\nThe best {len(again.candidates)} again, with {plan.replicates} other seeds:")
             last, outcome = again, carry_out(again, options.address)
     if last.candidates:
@@ -77,6 +79,8 @@ def _champion(plan: SweepPlan) -> str:
     if held is None:
         served = plan.task in PREDICTORS.names()
         return f"{name} has none{'' if served else ', for want of a file in tardis_core/serving'}"
+    if champion.VALUE not in held.tags:
+        return f"{name} version {held.version}, which no sweep has registered"
     ours = held.tags.get("sweep") == plan.name
     return (
         f"{name} version {held.version}, {'of this sweep' if ours else 'as before'}: "

@@ -19,10 +19,9 @@ from mlflow.exceptions import MlflowException
 from orchestrator.masking import masked
 from orchestrator.mlflow_runs import SWEEP, TRIAL, clean_name, run_of_trial
 from orchestrator.mlflow_store import existing_store, reason
-from orchestrator.plan import HOME, PLAN_FILE, SweepPlan, load_plan
+from orchestrator.plan import HOME, PLAN_FILE, SweepPlan, load_plan, names_here
 from orchestrator.report import best_trial
-from orchestrator.storage import fetch_best
-from orchestrator.trial import BEST
+from orchestrator.storage import BEST, fetch_best
 from tardis_core.build import build_task, load_data
 from tardis_core.cli import Parser
 from tardis_core.config import Config
@@ -115,7 +114,7 @@ def find(run: str, tracking_uri: str) -> Trained:
         return _of_mlflow(run, tracking_uri)
     raise UserError(
         f"RUN must be the folder of a run with its {BEST}, a checkpoint file, the id of a run of "
-        f"MLflow, or a sweep ({', '.join(_sweeps_here()) or 'none here'}), not {run!r}"
+        f"MLflow, or a sweep ({', '.join(names_here()) or 'none here'}), not {run!r}"
     )
 
 
@@ -167,7 +166,7 @@ def _of_mlflow(run_id: str, tracking_uri: str) -> Trained:
 
 def _plan_of(run_id: str, sweep_id: str) -> SweepPlan:
     """The plan of the sweep whose parent run this is."""
-    for name in _sweeps_here():
+    for name in names_here():
         plan = load_plan(name)
         if plan.sweep_id == sweep_id:
             return plan
@@ -175,10 +174,6 @@ def _plan_of(run_id: str, sweep_id: str) -> SweepPlan:
         f"the run {run_id} is that of a whole sweep, which is not in {HOME.absolute()}; "
         "give the run of one of its trials"
     )
-
-
-def _sweeps_here() -> list[str]:
-    return sorted(each.parent.name for each in HOME.glob(f"*/{PLAN_FILE}"))
 
 
 def _download(client: MlflowClient, run_id: str, folder: str) -> Path:
@@ -193,14 +188,21 @@ def _download(client: MlflowClient, run_id: str, folder: str) -> Path:
 
 def record(
     trained: Trained, metrics: Mapping[str, float], files: Iterable[Path], folder: str
-) -> bool:
-    """Add metrics and files to the run in MLflow; False if it is in no store."""
+) -> str | None:
+    """Add metrics and files to the run in MLflow; returns its id, or None if it is in no store."""
     if trained.recorded is None:
-        return False
-    client = existing_store(trained.recorded.tracking_uri)
-    run_id, step, now = trained.recorded.run_id, trained.values["update"], int(time.time() * 1000)
+        return None
+    uri, run_id = trained.recorded
+    client = existing_store(uri)
+    step, now = trained.values["update"], int(time.time() * 1000)
     found = [Metric(clean_name(name), value, now, step) for name, value in metrics.items()]
-    client.log_batch(run_id, found)
-    for path in files:
-        client.log_artifact(run_id, str(path), folder)
-    return True
+    try:
+        client.log_batch(run_id, found)
+        for path in files:
+            client.log_artifact(run_id, str(path), folder)
+    except (MlflowException, OSError) as error:
+        raise UserError(
+            f"the results are written, and cannot be recorded in the run {run_id} of "
+            f"{masked(uri)} ({reason(error)})"
+        ) from error
+    return run_id

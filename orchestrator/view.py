@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from optuna.trial import TrialState
-from ray import tune
 from ray.tune.experiment import Trial
 
 from orchestrator import results
 from orchestrator.leaderboard import short
 from orchestrator.plan import SweepPlan
-from orchestrator.recorder import number_of, params_of
-from orchestrator.search import FAILED, OBJECTIVE, outcome
+from orchestrator.recorder import EndsOfTrials, number_of, params_of
+from orchestrator.search import FAILED, OBJECTIVE
 
 REFRESH_SECONDS = 1.0
 SILENCE_SECONDS = 60.0  # without a terminal: a line at least so often
@@ -35,7 +34,7 @@ class Row:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-class View(tune.Callback):
+class View(EndsOfTrials):
     """Follows the trials by their numbers, and shows where they are."""
 
     def __init__(self, plan: SweepPlan) -> None:
@@ -82,16 +81,6 @@ class View(tune.Callback):
         if value is not None and value == value:
             row.value = value
 
-    def on_trial_complete(
-        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
-    ) -> None:
-        self._ended(trial, outcome(trial.last_result, error=False))
-
-    def on_trial_error(
-        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
-    ) -> None:
-        self._ended(trial, TrialState.FAIL)
-
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         if self.live:
             self._draw()
@@ -102,7 +91,7 @@ class View(tune.Callback):
             self.rows[number] = Row(settings=params_of(self.plan, trial))
         return self.rows[number]
 
-    def _ended(self, trial: Trial, state: TrialState) -> None:
+    def ended(self, trial: Trial, state: TrialState) -> None:
         row = self._row(trial)
         row.state = ENDS[state]
         if self.live:

@@ -71,10 +71,7 @@ def load_file(path: str | Path) -> "FileSpace":
 
 
 class FileSpace:
-    """A user's space; it is pickled as its source.
-
-    So a sweep that is resumed searches the space that it began with, whatever became of the file.
-    """
+    """A user's space; it is pickled as its source, because nobody else can import its module."""
 
     def __init__(self, path: str, source: str) -> None:
         self.path, self.source = path, source
@@ -112,14 +109,21 @@ class FileSpace:
 
     def _call(self, function: Callable[..., Any], models: Sequence[str], *arguments: Any) -> Any:
         """`models` is optional: it matters only where other models than TARDIS are searched."""
-        if _takes(function, *arguments, models=models):
-            return function(*arguments, models=models)
-        if tuple(models) != DEFAULT_MODELS:
+        named = {"models": models} if _takes(function, *arguments, models=models) else {}
+        if not named and tuple(models) != DEFAULT_MODELS:
             raise ValueError(
                 f"{self.path}: to search the models {', '.join(models)}, {function.__name__} must "
                 "take an argument `models`"
             )
-        return function(*arguments)
+        try:
+            return function(*arguments, **named)
+        except ValueError:
+            raise  # of a trial that answers for what is fixed: it has its own words
+        except Exception as error:
+            raise ValueError(
+                f"{self.path}: {function.__name__} must run, and ended with "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
 
 def _execute(path: str, source: str) -> ModuleType:

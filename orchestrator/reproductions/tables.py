@@ -4,6 +4,7 @@ The runs are a comparison like any other: recorded in MLflow, resumed where they
 not trained again where they exist.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from orchestrator import (
@@ -12,9 +13,10 @@ from orchestrator import (
     comparison_pictures,
     comparison_report,
     evidence,
+    results,
 )
 from orchestrator.evidence import Evidence
-from orchestrator.plan import PLAN_FILE, folder_of, load_plan
+from orchestrator.plan import PLAN_FILE, SweepPlan, folder_of, load_plan
 from orchestrator.reproductions.base import REPRODUCTIONS, Outcome, Reproduction, Request, Row
 from orchestrator.run import ended
 from orchestrator.session import carry_out, undelivered
@@ -35,6 +37,7 @@ def compared(request: Request, task: str, *words: str, name: str = "") -> Eviden
     name = f"reproduce-{task}{name}-{request.scale}-seed{request.seed}"
     if (folder_of(name) / PLAN_FILE).exists():
         plan = load_plan(name)
+        _check_data(plan, request.data)
     else:
         options = ["--name", name, "--scale", request.scale, "--seed", str(request.seed)]
         options += ["--seeds", str(SEEDS[request.scale]), "--data", request.data]
@@ -53,6 +56,24 @@ def compared(request: Request, task: str, *words: str, name: str = "") -> Eviden
     return found
 
 
+def _check_data(plan: SweepPlan, asked: str) -> None:
+    """Runs that exist are used; `--data real` refuses those on a stand-in."""
+    if asked == "real" and results.sweep_tags(plan).get("data.real") == "False":
+        raise UserError(
+            f"--data is real, and {plan.name} was trained on a stand-in; leave --data out, or "
+            f"remove {plan.folder} to train again"
+        )
+
+
+def _all_compared(
+    request: Request, variants: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, Evidence]]:
+    """Every variant of a table by its label, trained."""
+    for label, (task, *words) in variants.items():
+        suffix = f"-{words[-1].rpartition('=')[2]}" if words else ""
+        yield label, compared(request, task, *words, name=suffix)
+
+
 class Table(Reproduction):
     """One task, or one task in several sizes, as the paper's table has it."""
 
@@ -60,13 +81,11 @@ class Table(Reproduction):
 
     def run(self, request: Request) -> Outcome:
         rows, verdicts, files, measured_on = [], [], [], []
-        for label, (task, *words) in self.variants.items():
+        for label, found in _all_compared(request, self.variants):
             variant = label if len(self.variants) > 1 else ""
-            suffix = f"-{words[-1].rpartition('=')[2]}" if words else ""
-            found = compared(request, task, *words, name=suffix)
             rows += _rows(found, variant)
             verdicts.append(f"{variant}: {orderings(found)}".removeprefix(": "))
-            files += comparison_report.write(found, request.folder / (variant or task))
+            files += comparison_report.write(found, request.folder / label)
             measured_on.append(comparison_report.headline(found))
         return Outcome(rows, " ".join(verdicts), "; ".join(measured_on), files)
 
@@ -163,9 +182,7 @@ class LearningCurves(Reproduction):
 
     def run(self, request: Request) -> Outcome:
         rows, files, measured_on = [], [], []
-        for label, (task, *words) in Strokes.variants.items():
-            digits = words[-1].rpartition("=")[2]
-            found = compared(request, task, *words, name=f"-{digits}")
+        for label, found in _all_compared(request, Strokes.variants):
             folder = request.folder / label
             folder.mkdir(exist_ok=True)
             pictures = comparison_pictures.draw(found, folder)

@@ -18,10 +18,11 @@ import mlflow
 import pandas as pd
 import pytest
 import ray
-from mlflow_stores import free_port, wait_for
+from mlflow_stores import wait_for
 from shell_blocks import ROOT, blocks, commands_of
 
 import orchestrator
+from benchmarks.sweep_checks import free_port
 from orchestrator.api import Sweep, words
 from orchestrator.options import parser, plan_from
 from orchestrator.sweep_command import main as sweep_command

@@ -2,17 +2,10 @@
 
 import math
 import multiprocessing
-import os
 import shutil
-import signal
-import socket
-import subprocess
-import sys
 import time
-import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,82 +58,6 @@ def _made_by_two_at_once(uri: str) -> None:
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0, 0]
-
-
-def free_port() -> int:
-    """A port of this machine that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class Server:
-    """A real `mlflow server` that can be killed, held up and started again."""
-
-    def __init__(
-        self,
-        store: str,
-        folder: Path,
-        options: Sequence[str] = (),
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        self.store, self.folder, self.port = store, folder, free_port()
-        self._options, self._environment = options, environment or {}
-        self.uri = f"http://127.0.0.1:{self.port}"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it, without waiting until it answers."""
-        command = [sys.executable, "-m", "mlflow", "server", "--workers", "1"]
-        command += ["--host", "127.0.0.1", "--port", str(self.port)]
-        command += ["--backend-store-uri", self.store]
-        command += ["--artifacts-destination", str(self.folder / "artifacts"), *self._options]
-        with open(self.folder / "server.log", "ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                env={
-                    **os.environ,
-                    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-                    **self._environment,
-                },
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # its workers get the signals, too
-            )
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Start it, and kill it at the end."""
-        self.start()
-        try:
-            self.wait()
-            yield
-        finally:
-            self.kill()
-
-    def wait(self) -> None:
-        """Wait until it answers."""
-        wait_for(self._answers)
-
-    def _answers(self) -> bool:
-        try:
-            urllib.request.urlopen(f"{self.uri}/health", timeout=1).close()
-            return True
-        except OSError:
-            time.sleep(0.2)
-            return False
-
-    def signal(self, number: int) -> None:
-        """Send a signal to it and its workers."""
-        if self._process is not None:
-            os.killpg(self._process.pid, number)
-
-    def kill(self) -> None:
-        """As pulling the plug."""
-        self.signal(signal.SIGKILL)
-        if self._process is not None:
-            self._process.wait(10)
-        self._process = None
 
 
 def step_values(number: int, step: int) -> dict[str, float]:

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mlflow_stores import EXPERIMENT, PATIENCE, Server, free_port, fresh_sqlite, wait_for
+from mlflow_stores import EXPERIMENT, PATIENCE, fresh_sqlite, wait_for
 
+from benchmarks.sweep_checks import Server, free_port
 from orchestrator.mlflow_store import prepare_store
 from orchestrator.run import RAY_SETTINGS
 from tardis_core.errors import UserError

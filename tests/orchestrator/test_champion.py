@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mlflow import MlflowClient
+from mlflow_stores import PATIENCE
 from sweep_logs import make_plan, put_weights
 
 from orchestrator import champion, saved_model
@@ -79,6 +80,17 @@ def test_a_version_whose_maker_was_killed_before_the_alias_is_found_again(store)
     assert len(client.search_model_versions("name = 'killed'")) == 1
 
 
+def test_a_champion_that_somebody_chose_by_hand_stays(store):
+    client, experiment, _ = store
+    client.create_registered_model("by-hand")
+    run_id = client.create_run(experiment).info.run_id
+    version = client.create_model_version("by-hand", "somewhere", run_id).version
+    client.set_registered_model_alias("by-hand", champion.ALIAS, version)
+    verdict, _ = offer(store, "by-hand", 1.5)
+    assert not verdict.champion
+    assert champion.holder(client, "by-hand").run_id == run_id
+
+
 def test_the_registered_model_loads_by_its_alias_and_predicts_without_pickle(
     store, tmp_path, monkeypatch
 ):
@@ -97,7 +109,7 @@ def test_the_registered_model_loads_by_its_alias_and_predicts_without_pickle(
         SweepEnded("FINISHED"),
     )
     tracker.start()
-    assert tracker.close(60) == 0
+    assert tracker.close(PATIENCE) == 0
     log.close()
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mlflow import MlflowClient
-from mlflow_stores import free_port
+from mlflow_stores import PATIENCE
 from sweep_logs import (
     COMPLETE,
     comparison_plan,
@@ -17,6 +17,7 @@ from sweep_logs import (
     record,
 )
 
+from benchmarks.sweep_checks import free_port
 from orchestrator import comparison, comparison_report, dry_run, evidence
 from orchestrator.compare import main, paper_candidates, parser, plan_from
 from orchestrator.event_log import EventLog
@@ -144,7 +145,7 @@ def test_runs_of_mlflow_are_grouped_by_all_but_the_seed(here, capsys):
     log = EventLog(plan.folder)
     tracker = Tracker(log, uri, "tardis-copy", plan.sweep_id)
     tracker.start()
-    assert tracker.close(60) == 0
+    assert tracker.close(PATIENCE) == 0
     log.close()
     client = MlflowClient(uri)
     every = client.search_runs([client.get_experiment_by_name("tardis-copy").experiment_id])
@@ -157,6 +158,18 @@ def test_runs_of_mlflow_are_grouped_by_all_but_the_seed(here, capsys):
     assert sorted(group.label for group in found.groups) == labels
     table = comparison.by_seed(found)
     assert table[labels[0]].tolist() == [1.001, 2.001]
+    assert main(["--runs", ",".join([*ids, ids[0]]), "--tracking-uri", uri]) == 0
+    table = pd.read_csv(here / "comparisons" / "copy" / "comparison.csv")
+    assert table["runs"].tolist() == [2, 2]  # one that is named twice counts once
+    assert main(["--runs", ids[0], "--tracking-uri", uri, "--out", "/dev/null/x"]) == 2
+    assert "--out must be a folder that can be written, not /dev/null/x" in capsys.readouterr().err
+    client.log_metric(ids[0], "valid_bce", float("nan"), timestamp=1, step=0)
+    assert evidence.of_runs(ids[:1], uri).groups[0].runs[0].valid < 3
+    other = client.create_run(every[0].info.experiment_id, tags={"mlflow.parentRunId": "p"})
+    for key, value in {**client.get_run(ids[0]).data.params, "task": "recall"}.items():
+        client.log_param(other.info.run_id, key, value)
+    assert main(["--runs", f"{ids[0]},{other.info.run_id}", "--tracking-uri", uri]) == 2
+    assert "only runs of one task can be compared, not of copy, recall" in capsys.readouterr().err
     (parent,) = [run.info.run_id for run in every if "tardis.trial" not in run.data.tags]
     assert main(["--runs", parent, "--tracking-uri", uri]) == 2
     assert "is not a trial" in capsys.readouterr().err
@@ -171,6 +184,17 @@ def test_a_stand_in_is_not_compared_with_the_real_data():
     fill_comparison(other, {"a": [0.4, 0.2]})
     with pytest.raises(UserError, match=r"the same data .* copy \(1\) and copy-standin \(2\)"):
         evidence.of_sweeps(["c", "d"])
+
+
+def test_systems_of_two_comparisons_are_told_apart():
+    for name, values in (("one", [0.4, 0.2]), ("two", [0.1, 0.3])):
+        plan = comparison_plan(name, labels=("a", f"only {name}"), seeds=(1, 2))
+        start(plan)
+        fill_comparison(plan, {"a": values, f"only {name}": [0.5, 0.6]})
+    found = evidence.of_sweeps(["one", "two"])
+    assert [each.label for each in found.groups] == ["one: a", "only one", "two: a", "only two"]
+    assert comparison.by_seed(found)["two: a"].tolist() == [0.1, 0.3]
+    assert len(comparison.differences(found)) == 6
 
 
 def test_no_runs_another_task_and_a_search_are_refused(capsys):

@@ -139,6 +139,14 @@ def test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved():
     assert "copy: Solved, which is below 0.02 nats a bit: TARDIS" in summary
 
 
+def test_runs_on_made_up_data_are_not_taken_for_real_ones(capsys):
+    trained("copy", {"tardis": [0.01] * 7, "lstm": [0.4] * 7}, **{"data.real": "False"})
+    assert reproduce.main(["table-ntm", "--scale", "smoke", "--data", "real"]) == 2
+    said = capsys.readouterr().err
+    assert "--data is real, and reproduce-copy-smoke-seed0 was trained on a stand-in" in said
+    assert said.count("\n") == 1
+
+
 def evidence_of(task: str, values: dict[str, list[float]], real: bool = True) -> Evidence:
     rows = paper_candidates(task)
     config = make_config(task, "lstm", scale="smoke")

@@ -5,6 +5,7 @@ import ray
 
 from orchestrator import ray_token
 from orchestrator.run import start_ray
+from tardis_core.errors import UserError
 
 
 @pytest.fixture
@@ -32,3 +33,12 @@ def test_the_cluster_that_is_named(asked, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "other:6379")
     start_ray(None, tmp_path / "ray.log")
     assert asked["address"] == "other:6379"
+
+
+def test_a_ray_that_does_not_start_is_said_in_one_line(asked, tmp_path, monkeypatch):
+    def fail(**arguments):
+        raise Exception("The current node timed out\nduring startup.")
+
+    monkeypatch.setattr(ray, "init", fail)
+    with pytest.raises(UserError, match=r"started on this machine: The .* out during startup\.$"):
+        start_ray(None, tmp_path / "ray.log")

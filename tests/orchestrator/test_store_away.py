@@ -1,9 +1,12 @@
 """What commands say where the tracking store is away, or has not got everything."""
 
+from types import SimpleNamespace
+
 import pytest
-from mlflow_stores import free_port, fresh_sqlite
+from mlflow_stores import fresh_sqlite
 from sweep_logs import comparison_plan, fill, fill_comparison, make_plan
 
+from benchmarks.sweep_checks import free_port
 from orchestrator import compare, evidence, sweep_command, ui
 from orchestrator.doctor import examine
 from orchestrator.doctor import main as doctor
@@ -34,6 +37,36 @@ def test_a_sweep_whose_store_is_away_at_the_end_still_closes(away):
     assert "champion: not known: the tracking store must be usable" in text
     assert f"browse:   python -m orchestrator.ui {away.name}" in text
     assert "hunter2" not in text
+
+
+def test_a_champion_that_no_sweep_has_registered_is_named_all_the_same(away, monkeypatch):
+    held = SimpleNamespace(version="7", tags={})
+    monkeypatch.setattr(sweep_command, "reach_store", lambda *_: (None, "1"))
+    monkeypatch.setattr(sweep_command.champion, "holder", lambda *_: held)
+    said = sweep_command._champion(away)
+    assert said == "tardis-copy version 7, which no sweep has registered"
+
+
+def test_what_waits_of_the_search_is_told_before_its_best_are_trained_again(
+    away, monkeypatch, capsys
+):
+    plan = make_plan("again", replicates=2, tracking_uri=away.tracking_uri)
+    plan.save()
+    fill(plan, [0.5])
+    outcomes = iter([Outcome(True, waiting=3, refused=0), Outcome(False, waiting=0, refused=0)])
+    monkeypatch.setattr(sweep_command, "carry_out", lambda *_: next(outcomes))
+    assert sweep_command.main(["--resume", "again"]) == 130
+    assert "python -m orchestrator.doctor again --fix" in capsys.readouterr().out
+
+
+def test_a_sweep_that_was_killed_before_its_study_was_made_is_examined(
+    tmp_path, tmp_path_factory, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan(tracking_uri=fresh_sqlite(tmp_path, tmp_path_factory))
+    plan.save()
+    assert doctor([plan.name]) == 0
+    open_log(plan.folder).close()
 
 
 def test_what_waits_is_told_without_the_password(tmp_path, tmp_path_factory, monkeypatch):

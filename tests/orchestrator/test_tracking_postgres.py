@@ -12,9 +12,7 @@ import pytest
 from mlflow_stores import (
     EXPERIMENT,
     PATIENCE,
-    Server,
     check_sweep,
-    free_port,
     history,
     record,
     runs_of,
@@ -22,6 +20,7 @@ from mlflow_stores import (
     wait_for,
 )
 
+from benchmarks.sweep_checks import Server, free_port
 from orchestrator.event_log import EventLog
 from orchestrator.events import Metrics, SweepStarted, TrialEnded, TrialStarted
 from orchestrator.mlflow_store import prepare_store

@@ -10,7 +10,6 @@ from mlflow import MlflowClient
 from mlflow_stores import (
     EXPERIMENT,
     PATIENCE,
-    Server,
     check_sweep,
     fresh_sqlite,
     history,
@@ -20,6 +19,7 @@ from mlflow_stores import (
     wait_for,
 )
 
+from benchmarks.sweep_checks import Server
 from orchestrator.event_log import EventLog
 from orchestrator.events import Artifact
 from orchestrator.tracking import Tracker

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 from mlflow_stores import fresh_sqlite
 from sweep_logs import fill, make_plan, put_weights
 
@@ -250,6 +252,22 @@ def test_evaluate_records_to_the_run(recorded_sweep):
     assert "evaluate/test_cost_by_length.png" in {
         each.path for each in client.list_artifacts(run_id, "evaluate")
     }
+
+
+def test_what_cannot_be_written_or_recorded_is_one_line(recorded_sweep, capsys, monkeypatch):
+    for command in (evaluate, inspect):
+        assert command.main(["found", "--out", "/dev/null/x"]) == 2
+        said = capsys.readouterr().err
+        assert "--out must be a folder that can be written, not /dev/null/x" in said
+
+    def refuse(*_):
+        raise MlflowException("no room\nfor it")
+
+    monkeypatch.setattr(MlflowClient, "log_artifact", refuse)
+    assert evaluate.main(["found"]) == 2
+    said = capsys.readouterr().err
+    assert "the results are written, and cannot be recorded in the run" in said
+    assert said.count("\n") == 1
 
 
 # sample

@@ -63,7 +63,7 @@ def test_a_users_file_is_a_space(tmp_path, text):
     assert table["model.hidden"] == "8 to 64"
 
 
-def test_a_resumed_sweep_has_the_space_that_it_began_with(tmp_path):
+def test_a_space_is_pickled_as_its_source(tmp_path):
     path = write(tmp_path, GOOD + GUESSES)
     bound = search_spaces.bind(search_spaces.load_file(str(path)), "smoke", ("gumbel",))
     kept = pickle.dumps(bound)
@@ -108,6 +108,13 @@ def test_a_broken_file_is_one_clear_sentence(tmp_path, text, message):
 def test_a_file_that_is_not_there_is_named(tmp_path, name):
     with pytest.raises(ValueError, match="must be a Python file that can be read, not"):
         search_spaces.load_file(tmp_path / name)
+
+
+def test_a_space_that_fails_when_it_is_asked_is_told(tmp_path):
+    text = "def space(trial, scale, estimators):\n    return {}[scale]\n"
+    space = search_spaces.load_file(write(tmp_path, text))
+    with pytest.raises(ValueError, match=r"mine\.py: space must run, .* with KeyError: 'smoke'"):
+        ask(space)
 
 
 def test_a_space_that_returns_no_settings_is_told(tmp_path):

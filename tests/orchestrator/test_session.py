@@ -1,0 +1,57 @@
+"""How a sweep ended: at its end, because its time was up, or because somebody pressed Ctrl-C."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+from sweep_logs import make_plan
+
+from orchestrator import session
+from orchestrator.event_log import open_log
+from orchestrator.events import SweepEnded
+from orchestrator.noise import quiet
+from orchestrator.plan import SweepPlan
+from tardis_core.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ended", "finished"), [(0.0, 2, False), (60.0, 2, True), (0.0, 6, True)]
+)
+def test_ctrl_c_before_the_time_is_up_is_no_end(tmp_path, monkeypatch, seconds, ended, finished):
+    monkeypatch.chdir(tmp_path)
+    clock = SimpleNamespace(now=0.0)
+
+    def run(*_):
+        clock.now += seconds
+
+    monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(session, "run", run)
+    monkeypatch.setattr(session, "ended", lambda plan: ended)
+    monkeypatch.setattr(session.report, "write", lambda *_: [])
+    plan = make_plan(time_budget=60.0)
+    log = open_log(plan.folder)
+    tracker = SimpleNamespace(start=lambda: None, close=lambda seconds: 0, refused=0)
+    outcome = session._run(plan, None, 1, log, tracker)
+    *_, last = [event for event, _ in log.read(0)]
+    log.close()
+    assert outcome.finished == finished
+    assert isinstance(last, SweepEnded)
+    assert last.status == ("FINISHED" if finished else "KILLED")
+
+
+def test_a_sweep_that_cannot_start_leaves_no_folder_and_logs_to_none(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def fail(address, log_file):
+        quiet(log_file)
+        raise UserError("no Ray")
+
+    monkeypatch.setattr(session, "start_ray", fail)
+    monkeypatch.setattr(session, "prepare_store", lambda *_: "1")
+    monkeypatch.setattr(session, "Tracker", lambda *_, **__: SimpleNamespace(close=lambda _: 0))
+    plan = SweepPlan("s", "copy", "smoke", trials=1, metric="bce", better="lower")
+    with pytest.raises(UserError, match="no Ray"):
+        session.carry_out(plan)
+    assert not plan.folder.exists()
+    files = [getattr(each, "baseFilename", "") for each in logging.getLogger().handlers]
+    assert not [each for each in files if each.startswith(str(tmp_path))]
