@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -49,8 +50,17 @@ class Sweep:
         self.cluster, self.name = cluster, name
         self.folder = cluster.driver.home / "sweeps" / name
         self.resumed, self.began = 0, time.monotonic()
-        arguments = ["copy", "--name", name, "--trials", str(TRIALS), *short_trials(UPDATES)]
-        self.process = cluster.sweep(*arguments)
+        self._start("copy", "--name", name, "--trials", str(TRIALS), *short_trials(UPDATES))
+
+    def _start(self, *arguments: str) -> None:
+        self.process = self.cluster.sweep(*arguments)
+        # A fault may last longer than the sweep, which then is over before it is waited for.
+        self._watch = threading.Thread(target=self._note_end, args=(self.process,), daemon=True)
+        self._watch.start()
+
+    def _note_end(self, process: subprocess.Popen[bytes]) -> None:
+        process.wait()
+        self._stopped = time.monotonic()
 
     def ended(self) -> int:
         """How many trials have ended."""
@@ -74,7 +84,7 @@ class Sweep:
         """Take the sweep up again."""
         self.cluster.driver.kill()
         self.resumed += 1
-        self.process = self.cluster.sweep("--resume", self.name)
+        self._start("--resume", self.name)
 
     def finish(self) -> Row:
         """Wait for the end, and compare the log with what MLflow has."""
@@ -82,7 +92,8 @@ class Sweep:
         if code and not self.resumed:
             self.resume()
             code = self.process.wait(900)
-        seconds = time.monotonic() - self.began
+        self._watch.join()
+        seconds = self._stopped - self.began
         told = [f"exit code {code}"] if code else []
         if self._waiting():
             self.cluster.driver_runs("orchestrator.doctor", self.name, "--fix")

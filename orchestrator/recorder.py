@@ -15,7 +15,7 @@ from orchestrator.event_log import EventLog, open_log
 from orchestrator.events import Metrics, Status, TrialEnded, TrialStarted
 from orchestrator.masking import masked
 from orchestrator.plan import SweepPlan
-from orchestrator.search import FAILED, OBJECTIVE, open_study, outcome
+from orchestrator.search import FAILED, OBJECTIVE, open_study, outcome, tell_failed
 from orchestrator.trial import NOTE, trial_config
 
 _log = logging.getLogger(__name__)
@@ -27,7 +27,11 @@ STATUS: dict[TrialState, Status] = {
 
 
 class EndsOfTrials(tune.Callback):
-    """Both of Ray's ways to tell that a trial has ended lead to `ended`."""
+    """Both of Ray's ways to tell that a trial has ended lead to `ended`.
+
+    But where the process that is to take a trial up dies before the trial begins, Ray gives the
+    trial up, whatever tries it has left: that is no end of it.
+    """
 
     def ended(self, trial: Trial, state: TrialState) -> None:
         """A trial has ended like this."""
@@ -36,12 +40,18 @@ class EndsOfTrials(tune.Callback):
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        self.ended(trial, outcome(trial.last_result, error=False))
+        self.ended(trial, outcome(trial.last_result))
 
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        self.ended(trial, TrialState.FAIL)
+        if trial.should_recover():
+            self.given_up(trial)
+        else:
+            self.ended(trial, TrialState.FAIL)
+
+    def given_up(self, trial: Trial) -> None:
+        """A trial has not ended, and Ray will not go on with it."""
 
 
 class Recorder(EndsOfTrials):
@@ -49,6 +59,7 @@ class Recorder(EndsOfTrials):
 
     def __init__(self, plan: SweepPlan, folder: Path, scheduler: Asha | None) -> None:
         self.plan, self.folder, self.scheduler = plan, folder, scheduler
+        self.times_given_up = 0
 
     @property
     def log(self) -> EventLog:
@@ -99,7 +110,13 @@ class Recorder(EndsOfTrials):
             values = {name: value for name, value in row.items() if name != "update"}
             self.log.append(Metrics(number_of(trial), int(row["update"]), values))
 
+    def given_up(self, trial: Trial) -> None:
+        self.times_given_up += 1
+        _log.warning("trial %d was given up by Ray and is taken up again", number_of(trial))
+
     def ended(self, trial: Trial, state: TrialState) -> None:
+        if state is TrialState.FAIL and not self.plan.candidates:
+            tell_failed(self.folder, self.plan.name, number_of(trial))
         result = trial.last_result or {}
         kept = ("device", "backend", "peak_memory_gb", NOTE)
         tags = {name: result[name] for name in kept if result.get(name)}

@@ -131,8 +131,13 @@ def run(plan: SweepPlan, data: Any, at_once: int, callbacks: list[tune.Callback]
     Ray's snapshots are not restored: a killed driver leaves them old, or half written. The study
     and the log say what has ended, the checkpoints of the others how far they had come.
     """
-    if ended(plan) < plan.trials:
-        _tuner(plan, _trainable(plan, data), at_once, callbacks).fit()
+    trainable, before = _trainable(plan, data), -1
+    while before < ended(plan) < plan.trials:
+        before, recorder = ended(plan), _recorder(plan)
+        _tuner(plan, trainable, at_once, recorder, callbacks).fit()
+        # More is left than Ray gave up: somebody has stopped the sweep.
+        if plan.trials - ended(plan) > recorder.times_given_up or plan.time_budget:
+            return
 
 
 def _trainable(plan: SweepPlan, data: Any) -> Any:
@@ -159,18 +164,25 @@ def resources_of(plan: SweepPlan) -> Resources:
     return {"cpu": plan.cpus_per_trial, "gpu": plan.gpus_per_trial}
 
 
-def _tuner(
-    plan: SweepPlan, trainable: Any, at_once: int, callbacks: list[tune.Callback]
-) -> tune.Tuner:
+def _recorder(plan: SweepPlan) -> Recorder:
     scheduler = None if plan.candidates else Asha(plan.mode, plan.reports)
-    recorder = Recorder(plan.without_secrets(), plan.folder.absolute(), scheduler)
+    return Recorder(plan.without_secrets(), plan.folder.absolute(), scheduler)
+
+
+def _tuner(
+    plan: SweepPlan,
+    trainable: Any,
+    at_once: int,
+    recorder: Recorder,
+    callbacks: list[tune.Callback],
+) -> tune.Tuner:
     return tune.Tuner(
         trainable,
         param_space=_listed(plan) if plan.candidates else None,
         tune_config=tune.TuneConfig(
             search_alg=None if plan.candidates else _search(plan),
             num_samples=1 if plan.candidates else plan.trials - ended(plan),
-            scheduler=scheduler,
+            scheduler=recorder.scheduler,
             max_concurrent_trials=at_once,
             reuse_actors=True,
             time_budget_s=plan.time_budget or None,

@@ -88,6 +88,11 @@ def open_study(folder: Path, name: str) -> optuna.Study:
     return optuna.load_study(study_name=name, storage=study_storage(folder))
 
 
+def tell_failed(folder: Path, name: str, number: int) -> None:
+    """Tell the study of a trial that could not be run."""
+    open_study(folder, name).tell(number, state=TrialState.FAIL, skip_if_finished=True)
+
+
 class Search(OptunaSearch):
     """OptunaSearch with four changes, each of which a sweep that may be killed needs.
 
@@ -154,17 +159,16 @@ class Search(OptunaSearch):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        if trial_id not in self._ot_trials:
+        # What it was proposed from would stay in memory; the study has all of it.
+        trial: Trial | None = self._ot_trials.pop(trial_id, None)
+        # Of an error only the recorder sees whether Ray has tried the trial often enough.
+        if trial is None or error or self._frozen(trial).state.is_finished():
             return
-        trial: Trial = self._ot_trials[trial_id]
-        if not self._frozen(trial).state.is_finished():
-            state = outcome(result, error)
-            if result:
-                self._report(trial, result)
-            value = result[OBJECTIVE] if result and state is TrialState.COMPLETE else None
-            self._study.tell(trial, value, state=state)
-        # The study has all of it now; what it was proposed from would stay in memory.
-        del self._ot_trials[trial_id]
+        state = outcome(result)
+        if result:
+            self._report(trial, result)
+        value = result[OBJECTIVE] if result and state is TrialState.COMPLETE else None
+        self._study.tell(trial, value, state=state)
 
     def _report(self, trial: Trial, result: dict[str, Any]) -> None:
         """Add the value of this step, unless the trial is told or has it already."""
@@ -178,9 +182,9 @@ class Search(OptunaSearch):
         return self._study._storage.get_trial(trial._trial_id)
 
 
-def outcome(result: dict[str, Any] | None, error: bool) -> TrialState:
+def outcome(result: dict[str, Any] | None) -> TrialState:
     """How a trial ended, from its last result."""
-    if error or not result or result.get(FAILED) or _missing(result.get(OBJECTIVE)):
+    if not result or result.get(FAILED) or _missing(result.get(OBJECTIVE)):
         return TrialState.FAIL
     return TrialState.COMPLETE if result.get(FINISHED) else TrialState.PRUNED
 

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from tardis_core.errors import require
-from tardis_core.models.base import MODELS, Hidden, SequenceModel, dropout_mask, unroll
-from tardis_core.models.controller import Controller, ControllerState, LstmConfig
+from tardis_core.models.base import MODELS, Hidden, SequenceModel, unroll
+from tardis_core.models.controller import Controller, ControllerState, LstmConfig, recurrent_dropout
 
 HIDDEN_PLACE = -1e9  # score of a place that is not there: its weight is exactly zero
 
@@ -169,12 +169,7 @@ class Attention(SequenceModel):
     def __init__(self, inputs: int, model: AttentionConfig, memory: None, estimator: None) -> None:
         super().__init__()
         self.config = model
-        self.first, self.second = (
-            Controller(
-                inputs, model.hidden, layer_norm=model.layer_norm, forget_bias=model.forget_bias
-            )
-            for _ in range(2)
-        )
+        self.first, self.second = (Controller.of(model, inputs) for _ in range(2))
         self.attend = Attend(model.hidden)
 
     def initial_state(self, batch: int, like: Tensor) -> AttentionState:
@@ -184,8 +179,7 @@ class Attention(SequenceModel):
         return AttentionState(ControllerState(zeros, zeros), zeros, kept, second_B)
 
     def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> AttentionNoise:
-        shape, rate = (*x_TBD.shape[:2], self.config.hidden), self.config.recurrent_dropout
-        return AttentionNoise(*(dropout_mask(shape, rate, x_TBD, generator) for _ in range(2)))
+        return AttentionNoise(*(recurrent_dropout(self.config, x_TBD, generator) for _ in range(2)))
 
     def forward(
         self,

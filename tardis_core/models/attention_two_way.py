@@ -58,11 +58,10 @@ class TwoWayAttention(SequenceModel):
 
     def initial_state(self, batch: int, like: Tensor) -> TwoWayState:
         longest, hidden = self.config.longest, self.config.hidden
-        zeros = like.new_zeros(batch, hidden)
         return TwoWayState(
             self.one_way.initial_state(batch, like),
             nothing_kept(batch, longest, self.inputs, like),
-            ControllerState(zeros, zeros),
+            ControllerState.empty(batch, hidden, like),
             nothing_kept(batch, longest, hidden, like),
         )
 

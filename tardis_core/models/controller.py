@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tardis_core.models.base import ModelConfig, require_rates
+from tardis_core.models.base import ModelConfig, dropout_mask, require_rates
 
 RESET_TEMPERATURE = 0.3
 RESET_GATES = 2  # alpha, beta
@@ -34,6 +34,20 @@ class ControllerState(NamedTuple):
 
     h_BH: Tensor
     c_BH: Tensor
+
+    @classmethod
+    def empty(cls, batch: int, hidden: int, like: Tensor) -> "ControllerState":
+        """Before the first step, on the device and in the type of `like`."""
+        zeros = like.new_zeros(batch, hidden)
+        return cls(zeros, zeros)
+
+
+def recurrent_dropout(
+    config: LstmConfig, x_TBD: Tensor, generator: torch.Generator
+) -> Tensor | None:
+    """The mask on the candidate for a whole sequence (Semeniuta et al. 2016), if there is one."""
+    shape = (*x_TBD.shape[:2], config.hidden)
+    return dropout_mask(shape, config.recurrent_dropout, x_TBD, generator)
 
 
 def gumbel_sigmoid(logit: Tensor, noise: Tensor | None) -> Tensor:
@@ -76,6 +90,17 @@ class Controller(nn.Module):
         self.gain = nn.Parameter(torch.ones(4, hidden)) if layer_norm else None
         self._initialise(forget_bias, reset_bias)
 
+    @classmethod
+    def of(cls, config: LstmConfig, inputs: int, read_width: int = 0) -> "Controller":
+        """As the settings of a model have it, without RESET gates."""
+        return cls(
+            inputs,
+            config.hidden,
+            read_width,
+            layer_norm=config.layer_norm,
+            forget_bias=config.forget_bias,
+        )
+
     @torch.no_grad()
     def _initialise(self, forget_bias: float, reset_bias: float) -> None:
         H = self.hidden
@@ -108,7 +133,7 @@ class Controller(nn.Module):
             zx_BG: this step of `project_inputs`.
             r_BQ: what was read, or None for the LSTM baseline.
             reset_noise_B2: logistic noise of alpha and beta.
-            dropout_BH: scaled mask of recurrent dropout on the candidate (Semeniuta et al. 2016).
+            dropout_BH: this step of `recurrent_dropout`.
 
         Returns:
             the new state, and (alpha, beta)_B2 where there are RESET gates

@@ -32,8 +32,8 @@ from torch.nn import functional as F
 from tardis_core.errors import require
 from tardis_core.estimators.base import Estimator
 from tardis_core.models import memory as mem
-from tardis_core.models.base import MODELS, Hidden, Reads, SequenceModel, dropout_mask, unroll
-from tardis_core.models.controller import Controller, ControllerState, LstmConfig
+from tardis_core.models.base import MODELS, Hidden, Reads, SequenceModel, unroll
+from tardis_core.models.controller import Controller, ControllerState, LstmConfig, recurrent_dropout
 from tardis_core.models.ntm import write
 from tardis_core.models.tardis import gumbel
 
@@ -115,13 +115,7 @@ class Dntm(SequenceModel):
         super().__init__()
         self.config, self.memory_config, self.estimator = model, memory, estimator
         self.read_width = memory.address + memory.content
-        self.controller = Controller(
-            inputs,
-            model.hidden,
-            self.read_width,
-            layer_norm=model.layer_norm,
-            forget_bias=model.forget_bias,
-        )
+        self.controller = Controller.of(model, inputs, self.read_width)
         self.read_head = Head(model.hidden, memory.address, memory.content)
         self.write_head = Head(model.hidden, memory.address, memory.content)
         self.W_h = nn.Linear(model.hidden, 2 * memory.content + 1)  # W_e, W_m, u_h
@@ -134,18 +128,17 @@ class Dntm(SequenceModel):
 
     def initial_state(self, batch: int, like: Tensor) -> DntmState:
         size = self.memory_config
-        h_BH, v_BK = like.new_zeros(batch, self.config.hidden), like.new_zeros(batch, size.cells)
+        controller = ControllerState.empty(batch, self.config.hidden, like)
         content_BKC = like.new_zeros(batch, size.cells, size.content)
-        return DntmState(ControllerState(h_BH, h_BH), content_BKC, v_BK, v_BK)
+        v_BK = like.new_zeros(batch, size.cells)
+        return DntmState(controller, content_BKC, v_BK, v_BK)
 
     def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> DntmNoise:
-        steps = tuple(x_TBD.shape[:2])
         read_TBK = write_TBK = None
         if self.discrete:
-            cells = (2, *steps, self.memory_config.cells)
+            cells = (2, *x_TBD.shape[:2], self.memory_config.cells)
             read_TBK, write_TBK = gumbel(cells, x_TBD, generator).unbind()
-        shape = (*steps, self.config.hidden)
-        dropout_TBH = dropout_mask(shape, self.config.recurrent_dropout, x_TBD, generator)
+        dropout_TBH = recurrent_dropout(self.config, x_TBD, generator)
         return DntmNoise(read_TBK, write_TBK, dropout_TBH)
 
     def forward(

@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tardis_core.errors import require
-from tardis_core.models.base import MODELS, Hidden, SequenceModel, dropout_mask, unroll
-from tardis_core.models.controller import Controller, ControllerState, LstmConfig
+from tardis_core.models.base import MODELS, Hidden, SequenceModel, unroll
+from tardis_core.models.controller import Controller, ControllerState, LstmConfig, recurrent_dropout
 
 GATES = 4  # f, i, o, g
 SOURCES = 3  # h, x, b
@@ -96,13 +96,11 @@ class HyperLstm(SequenceModel):
         target[0] = self.config.forget_bias
 
     def initial_state(self, batch: int, like: Tensor) -> HyperState:
-        large = like.new_zeros(batch, self.config.hidden)
-        small = like.new_zeros(batch, self.config.hyper_hidden)
-        return HyperState(ControllerState(large, large), ControllerState(small, small))
+        sizes = (self.config.hidden, self.config.hyper_hidden)
+        return HyperState(*(ControllerState.empty(batch, size, like) for size in sizes))
 
     def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> Tensor | None:
-        shape = (*x_TBD.shape[:2], self.config.hidden)
-        return dropout_mask(shape, self.config.recurrent_dropout, x_TBD, generator)
+        return recurrent_dropout(self.config, x_TBD, generator)
 
     def forward(
         self,

@@ -6,8 +6,13 @@ import torch
 from torch import Tensor
 
 from tardis_core import kernels
-from tardis_core.models.base import MODELS, Hidden, SequenceModel, dropout_mask, unroll
-from tardis_core.models.controller import Controller, ControllerState, LstmConfig
+from tardis_core.models.base import MODELS, Hidden, SequenceModel, unroll
+from tardis_core.models.controller import (
+    Controller,
+    ControllerState,
+    LstmConfig,
+    recurrent_dropout,
+)
 
 
 class LstmNoise(NamedTuple):
@@ -26,17 +31,13 @@ class Lstm(SequenceModel):
     def __init__(self, inputs: int, model: LstmConfig, memory: None, estimator: None) -> None:
         super().__init__()
         self.config = model
-        self.controller = Controller(
-            inputs, model.hidden, layer_norm=model.layer_norm, forget_bias=model.forget_bias
-        )
+        self.controller = Controller.of(model, inputs)
 
     def initial_state(self, batch: int, like: Tensor) -> ControllerState:
-        zeros = like.new_zeros(batch, self.config.hidden)
-        return ControllerState(zeros, zeros)
+        return ControllerState.empty(batch, self.config.hidden, like)
 
     def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> LstmNoise:
-        shape = (*x_TBD.shape[:2], self.config.hidden)
-        return LstmNoise(dropout_mask(shape, self.config.recurrent_dropout, x_TBD, generator))
+        return LstmNoise(recurrent_dropout(self.config, x_TBD, generator))
 
     def forward(
         self,

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tardis_core.errors import require
-from tardis_core.models.base import MODELS, Hidden, SequenceModel, dropout_mask, unroll
-from tardis_core.models.controller import Controller, ControllerState, LstmConfig
+from tardis_core.models.base import MODELS, Hidden, SequenceModel, unroll
+from tardis_core.models.controller import Controller, ControllerState, LstmConfig, recurrent_dropout
 
 HEADS = 2  # the read head, the write head
 SHIFTS = 3  # one cell back, none, one cell on
@@ -94,13 +94,7 @@ class Ntm(SequenceModel):
         super().__init__()
         self.config, self.memory_config = model, memory
         self.read_width = memory.content
-        self.controller = Controller(
-            inputs,
-            model.hidden,
-            memory.content,
-            layer_norm=model.layer_norm,
-            forget_bias=model.forget_bias,
-        )
+        self.controller = Controller.of(model, inputs, memory.content)
         self.address_parts = [memory.content, 1, 1, SHIFTS, 1]
         self.W_address = nn.Linear(model.hidden, HEADS * sum(self.address_parts))
         self.W_write = nn.Linear(model.hidden, 2 * memory.content)  # erase and add
@@ -109,18 +103,16 @@ class Ntm(SequenceModel):
         self.r_C = nn.Parameter(0.01 * torch.randn(memory.content))
 
     def initial_state(self, batch: int, like: Tensor) -> NtmState:
-        zeros = like.new_zeros(batch, self.config.hidden)
         size = self.memory_config
         return NtmState(
-            ControllerState(zeros, zeros),
+            ControllerState.empty(batch, self.config.hidden, like),
             like.new_full((batch, size.cells, size.content), EMPTY),
             torch.softmax(self.w_SK, dim=1).expand(batch, -1, -1),
             torch.tanh(self.r_C).expand(batch, -1),
         )
 
     def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> Tensor | None:
-        shape = (*x_TBD.shape[:2], self.config.hidden)
-        return dropout_mask(shape, self.config.recurrent_dropout, x_TBD, generator)
+        return recurrent_dropout(self.config, x_TBD, generator)
 
     def forward(
         self,

@@ -19,10 +19,15 @@ from tardis_core.models.base import (
     Hidden,
     Reads,
     SequenceModel,
-    dropout_mask,
     keep_where_masked,
 )
-from tardis_core.models.controller import RESET_GATES, Controller, ControllerState, LstmConfig
+from tardis_core.models.controller import (
+    RESET_GATES,
+    Controller,
+    ControllerState,
+    LstmConfig,
+    recurrent_dropout,
+)
 
 
 @dataclass(frozen=True)
@@ -135,10 +140,10 @@ class WormholeModel(SequenceModel):
         self.register_buffer("address_KA", addresses)  # saved with the model, never trained
 
     def initial_state(self, batch: int, like: Tensor) -> TardisState:
-        zeros = like.new_zeros(batch, self.config.hidden)
         size = self.memory_config
         return TardisState(
-            ControllerState(zeros, zeros), mem.empty(batch, size.cells, size.content, like)
+            ControllerState.empty(batch, self.config.hidden, like),
+            mem.empty(batch, size.cells, size.content, like),
         )
 
     def draw_reset(self, x_TBD: Tensor, generator: torch.Generator) -> Tensor | None:
@@ -147,11 +152,6 @@ class WormholeModel(SequenceModel):
             return None
         pair = gumbel((2, *x_TBD.shape[:2], RESET_GATES), x_TBD, generator)
         return pair[0] - pair[1]  # the difference of two Gumbels is logistic
-
-    def draw_dropout(self, x_TBD: Tensor, generator: torch.Generator) -> Tensor | None:
-        """The mask of recurrent dropout."""
-        shape = (*x_TBD.shape[:2], self.config.hidden)
-        return dropout_mask(shape, self.config.recurrent_dropout, x_TBD, generator)
 
     def advance(
         self,
@@ -218,7 +218,7 @@ class Tardis(WormholeModel):
         return TardisNoise(
             read_TBK=gumbel(cells, x_TBD, generator),
             reset_TB2=reset_TB2,
-            dropout_TBH=self.draw_dropout(x_TBD, generator),
+            dropout_TBH=recurrent_dropout(self.config, x_TBD, generator),
         )
 
     def forward(

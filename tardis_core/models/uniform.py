@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tardis_core.models.base import MODELS, Hidden, keep_where_masked
+from tardis_core.models.controller import recurrent_dropout
 from tardis_core.models.tardis import (
     CellsConfig,
     TardisConfig,
@@ -70,7 +71,7 @@ class UniformModel(WormholeModel):
                 self.memory_config.cells, shape, generator=generator, device=x_TBD.device
             ),
             self.draw_reset(x_TBD, generator),
-            self.draw_dropout(x_TBD, generator),
+            recurrent_dropout(self.config, x_TBD, generator),
         )
 
     def forward(

@@ -17,11 +17,10 @@ from tardis_core.models.base import (
     MODELS,
     Hidden,
     SequenceModel,
-    dropout_mask,
     require_rates,
     unroll,
 )
-from tardis_core.models.controller import Controller, ControllerState, LstmConfig
+from tardis_core.models.controller import Controller, ControllerState, LstmConfig, recurrent_dropout
 
 
 @dataclass(frozen=True)
@@ -54,13 +53,10 @@ class Zoneout(SequenceModel):
     def __init__(self, inputs: int, model: ZoneoutConfig, memory: None, estimator: None) -> None:
         super().__init__()
         self.config = model
-        self.controller = Controller(
-            inputs, model.hidden, layer_norm=model.layer_norm, forget_bias=model.forget_bias
-        )
+        self.controller = Controller.of(model, inputs)
 
     def initial_state(self, batch: int, like: Tensor) -> ControllerState:
-        zeros = like.new_zeros(batch, self.config.hidden)
-        return ControllerState(zeros, zeros)
+        return ControllerState.empty(batch, self.config.hidden, like)
 
     def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> ZoneoutNoise:
         shape = (*x_TBD.shape[:2], self.config.hidden)
@@ -71,7 +67,7 @@ class Zoneout(SequenceModel):
         return ZoneoutNoise(
             stays(self.config.zoneout_cell),
             stays(self.config.zoneout_hidden),
-            dropout_mask(shape, self.config.recurrent_dropout, x_TBD, generator),
+            recurrent_dropout(self.config, x_TBD, generator),
         )
 
     def forward(

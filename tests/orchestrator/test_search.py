@@ -9,7 +9,15 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from orchestrator.search import FAILED, FINISHED, OBJECTIVE, Search, open_study, study_storage
+from orchestrator.search import (
+    FAILED,
+    FINISHED,
+    OBJECTIVE,
+    Search,
+    open_study,
+    study_storage,
+    tell_failed,
+)
 from search_spaces import sampler, sampling
 
 
@@ -62,19 +70,26 @@ def test_a_trial_that_was_stopped_is_pruned_with_its_values(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("last", "error"),
-    [
-        (result(math.nan, 2, **{FINISHED: True}), False),
-        (result(0.5, 2, **{FAILED: "Diverged: ..."}), False),
-        (None, True),
-        (None, False),
-    ],
+    "last",
+    [result(math.nan, 2, **{FINISHED: True}), result(0.5, 2, **{FAILED: "Diverged: ..."}), None],
+    ids=["nan", "failure", "nothing"],
 )
-def test_nan_failure_and_error_are_failed(tmp_path, last, error):
+def test_a_trial_that_came_to_nothing_is_failed(tmp_path, last):
     search = make(tmp_path)
     search.suggest("a")
-    search.on_trial_complete("a", last, error=error)
+    search.on_trial_complete("a", last)
     assert states(tmp_path) == [TrialState.FAIL]
+
+
+def test_after_an_error_of_ray_a_trial_is_handed_out_again_unless_it_is_told_as_failed(tmp_path):
+    search = make(tmp_path)
+    asked = search.suggest("a")
+    search.on_trial_complete("a", error=True)
+    assert search.suggest("b") == asked
+    search.on_trial_complete("b", error=True)
+    tell_failed(tmp_path, "s", asked["number"])
+    assert search.suggest("c")["number"] == 1
+    assert states(tmp_path) == [TrialState.FAIL, TrialState.RUNNING]
 
 
 def test_what_was_told_is_not_told_again(tmp_path):
