@@ -21,7 +21,7 @@ from optuna.trial import Trial, TrialState
 import search_spaces
 from search_spaces.sampling import STARTUP_TRIALS, sampler
 
-SIZES, ROUNDS = (100, 1_000, 10_000), 11
+SIZES, ROUNDS = (100, 1_000, 4_000), 11
 TRIALS, SEEDS = 600, 8
 SHARED, BRANCH = 6, 2  # numbers that every point has, and that one of two kinds has beside
 

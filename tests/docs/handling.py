@@ -90,6 +90,7 @@ NOT_RUN = {
     "python -m benchmarks.outage": "minutes of sweeps that lose their server or a worker",
     "python -m benchmarks.load": "a thousand trials",
     "python -m benchmarks.overhead": "minutes of sweeps that are timed",
+    "python -m benchmarks.proposals": "minutes of proposals and of searches",
     "python -m benchmarks.faults": "needs root, and breaks a cluster for an hour",
     "python -m benchmarks.cluster": "needs root, for network namespaces",
     "python -m pytest": "is what runs this",
