@@ -25,6 +25,7 @@ class ReinforceConfig:
     copies: int = 1  # runs of every sequence; the baseline `batch` is then that of its other runs
     normalise_variance: bool = True  # divide by max(1, running deviation), Mnih & Gregor 2014
     weight: float = 0.1  # of the policy loss beside the loss of the task
+    rate: float = 1.0  # learning rate of what chooses the cells, times `training.learning_rate`
     attached: bool = False  # whether it trains also what the read logits are made of
     entropy: float = 0.1  # bonus for undecided reads, at the start; it moves ...
     entropy_final: float = 0.0  # ... to this (below 0 it is a penalty) ...
@@ -35,6 +36,7 @@ class ReinforceConfig:
             value = getattr(self, name)
             require(0 <= value <= 1, f"estimator.{name} must be in [0, 1], not {value}")
         require(self.copies >= 1, f"estimator.copies must be at least 1, not {self.copies}")
+        require(self.rate > 0, f"estimator.rate must be above 0, not {self.rate}")
         until = self.entropy_until
         require(0 < until <= 1, f"estimator.entropy_until must be in (0, 1], not {until}")
         for name in ("weight", "entropy"):

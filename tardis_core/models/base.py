@@ -100,6 +100,10 @@ class SequenceModel(nn.Module, ABC):
         Without noise the model is deterministic, as at evaluation.
         """
 
+    def choosing(self) -> Sequence[nn.Module]:
+        """The parts that choose cells; an estimator may train them at a rate of its own."""
+        return ()
+
     def after_batch(self, hidden: Hidden, progress: float) -> None:
         """Take note of a batch, after its update; `progress` is the share of the training done.
 

@@ -22,6 +22,7 @@ curriculum from continuous to discrete.
 Letters: B batch, T time, D input, H hidden, K cells, A address, C content, Q = A + C.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -215,6 +216,9 @@ class DntmDiscrete(Dntm):
 
     discrete = True
     estimator: Estimator
+
+    def choosing(self) -> Sequence[nn.Module]:
+        return (self.read_head, self.write_head)
 
     def weights(self, pi_BK: Tensor, noise_BK: Tensor | None, h_BH: Tensor) -> Tensor:
         return self.estimator.read_weights(pi_BK, noise_BK, h_BH)

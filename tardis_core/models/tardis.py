@@ -3,6 +3,7 @@
 Letters: B batch, T time, D input, H hidden, K cells, A address, C content, Q = A + C, P attention.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -211,6 +212,9 @@ class Tardis(WormholeModel):
             memory_gain=memory.gain,
         )
         self._build(inputs, model, memory)
+
+    def choosing(self) -> Sequence[nn.Module]:
+        return (self.addressing,)
 
     def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> TardisNoise:
         reset_TB2 = self.draw_reset(x_TBD, generator)

@@ -49,7 +49,7 @@ class Trainer:
         self.network = build_network(config, self.task.signature).to(self.device)
         training = config.training
         self.optimizer = torch.optim.Adam(
-            self.network.parameters(),
+            self._parameter_groups(),
             training.learning_rate,
             weight_decay=training.weight_decay,
             fused=self.device.type in ("cpu", "cuda"),  # one call for all parameters
@@ -64,6 +64,21 @@ class Trainer:
         self._seconds = 0.0
         self._check_copies()
         _ = self.backend  # one that cannot run this is refused now, before anything is written
+
+    def _parameter_groups(self) -> list[dict[str, Any]]:
+        """All parameters; those that choose cells apart, if they have a rate of their own."""
+        own = self._own_rate != 1
+        choosing = [
+            each for part in self.network.model.choosing() if own for each in part.parameters()
+        ]
+        apart = set(choosing)
+        rest = [each for each in self.network.parameters() if each not in apart]
+        return [{"params": group} for group in (rest, choosing) if group]
+
+    @property
+    def _own_rate(self) -> float:
+        """The learning rate of what chooses cells, as a multiple of the others'."""
+        return float(self.config.settings().get("estimator.rate", 1.0))
 
     def _check_copies(self) -> None:
         # Even a text begins with its first batch: whether it goes on shows in the second.
@@ -171,8 +186,10 @@ class Trainer:
                 f"(it was {self.config.training.learning_rate}) or a lower training.clip "
                 f"(it was {self.config.training.clip})"
             )
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.update, self.config.training)
+        rate = learning_rate(self.update, self.config.training)
+        factors = (1.0, self._own_rate)  # by group; there may be only the first
+        for group, factor in zip(self.optimizer.param_groups, factors, strict=False):
+            group["lr"] = factor * rate
         self.optimizer.step()
         return norm
 

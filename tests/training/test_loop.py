@@ -4,8 +4,9 @@ import math
 
 import pytest
 import torch
-from tiny import MEMORY, command_line, tiny
+from tiny import MEMORY, command_line, settings, tiny
 
+from tardis_core.config import make_config
 from tardis_core.errors import Diverged, UserError
 from tardis_core.train import main
 from tardis_core.training import checkpoint, loop
@@ -68,6 +69,23 @@ def test_the_optimiser_uses_the_schedule():
     trainer, used = Trainer(config, None), []
     list(trainer.run(lambda loss: used.append(trainer.optimizer.param_groups[0]["lr"])))
     assert used == [learning_rate(update, config.training) for update in range(12)]
+
+
+@pytest.mark.parametrize("model", ["tardis", "dntm-discrete"])
+def test_what_chooses_cells_may_have_a_rate_of_its_own(model):
+    # The first step of Adam moves every weight that has a gradient by the learning rate.
+    own = {"estimator.rate": 0.25, "training.clip": 0.0, "training.learning_rate": 0.01}
+    sizes = settings(model=model) | own
+    trainer = Trainer(make_config("copy", model, "reinforce", "smoke", 0, sizes), None)
+    choosing = {id(each) for part in trainer.network.model.choosing() for each in part.parameters()}
+    assert choosing
+    before = [(each, each.detach().clone()) for each in trainer.network.parameters()]
+    trainer.step()
+    for parameter, old in before:
+        moved = float((parameter.detach() - old).abs().max())
+        expected = 0.0025 if id(parameter) in choosing else 0.01
+        assert moved == pytest.approx(expected, rel=1e-2) or moved == 0
+    assert any(not torch.equal(each, old) for each, old in before if id(each) in choosing)
 
 
 def test_training_lowers_the_loss():
