@@ -53,7 +53,8 @@ def parser() -> Parser:
         action="append",
         default=[],
         metavar="MODEL[:ESTIMATOR][,KEY=VALUE...]",
-        help="a system of your own instead of the paper's rows, repeatable",
+        help="a system of your own instead of the paper's rows, repeatable; label=NAME among its "
+        "settings is its name in tables",
     )
     made.add_argument("--runs", help="ids of MLflow runs of trials, instead of training")
     made.add_argument("--sweeps", help="names of sweeps or comparisons, instead of training")
@@ -172,12 +173,14 @@ def _with_fixed(one: Candidate, every: Sequence[Candidate], plan: SweepPlan) -> 
 
 
 def _parsed(text: str) -> Candidate:
-    """Read MODEL[:ESTIMATOR][,KEY=VALUE...]."""
-    system, *settings = _names(text) or [""]
+    """Read MODEL[:ESTIMATOR][,KEY=VALUE...]; the key `label` is its name in tables."""
+    system, *words = _names(text) or [""]
     model, _, estimator = system.partition(":")
     named = {"model": model, **({"estimator": estimator} if estimator else {})}
-    label = " ".join([system.replace(":", " "), *settings])
-    return Candidate(label, {**named, **dict(setting(each) for each in settings)})
+    settings = dict(setting(each) for each in words)
+    spelt_out = " ".join([system.replace(":", " "), *words])
+    label = settings.pop("label", "") or spelt_out
+    return Candidate(label, {**named, **settings})
 
 
 if __name__ == "__main__":

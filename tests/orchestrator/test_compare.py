@@ -258,6 +258,13 @@ def test_a_task_that_the_paper_does_not_have_is_compared_by_the_same_systems():
     assert paper.reported("a task of one's own", rows[0].label, None) is None
 
 
+def test_a_candidate_may_have_a_name_of_its_own():
+    own = "tardis:gumbel,memory.cells=8,label=few cells"
+    (candidate,) = plan_for("copy", "--smoke", "--candidate", own).candidates
+    assert candidate.label == "few cells"
+    assert candidate.settings == {"model": "tardis", "estimator": "gumbel", "memory.cells": "8"}
+
+
 def test_candidates_of_ones_own_with_settings_for_those_that_have_them():
     plan = plan_for(
         *("copy", "--smoke", "--candidate", "lstm"),
