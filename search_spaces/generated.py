@@ -19,7 +19,7 @@ ALWAYS: Ranges = {
     "estimator.auxiliary_share": share(1.0, 0.1),  # the rest: the model's own likelihood
     "estimator.auxiliary_until": share(0.5, 0.1),
     "estimator.attached": SWITCH,
-    "estimator.rate": rate(0.1, 3.0),  # a policy's gradient is noisy: slower averages it
+    "estimator.rate": rate(0.3, 10.0),  # slower averages a noisy gradient, faster keeps up
     "estimator.copies": choices(1, 2),  # twice the time, and reads judged much better
 }
 

@@ -48,6 +48,8 @@ class Trainer:
         self.provenance: Provenance = self.task.provenance(config.task_settings, data)
         self.network = build_network(config, self.task.signature).to(self.device)
         training = config.training
+        own_rate = float(config.settings().get("estimator.rate", 1.0))
+        self._rate_factors = (1.0, own_rate)  # by parameter group; there may be only the first
         self.optimizer = torch.optim.Adam(
             self._parameter_groups(),
             training.learning_rate,
@@ -67,18 +69,11 @@ class Trainer:
 
     def _parameter_groups(self) -> list[dict[str, Any]]:
         """All parameters; those that choose cells apart, if they have a rate of their own."""
-        own = self._own_rate != 1
-        choosing = [
-            each for part in self.network.model.choosing() if own for each in part.parameters()
-        ]
-        apart = set(choosing)
-        rest = [each for each in self.network.parameters() if each not in apart]
+        apart = self.network.model.choosing() if self._rate_factors[1] != 1 else ()
+        choosing = [each for part in apart for each in part.parameters()]
+        known = set(choosing)
+        rest = [each for each in self.network.parameters() if each not in known]
         return [{"params": group} for group in (rest, choosing) if group]
-
-    @property
-    def _own_rate(self) -> float:
-        """The learning rate of what chooses cells, as a multiple of the others'."""
-        return float(self.config.settings().get("estimator.rate", 1.0))
 
     def _check_copies(self) -> None:
         # Even a text begins with its first batch: whether it goes on shows in the second.
@@ -187,8 +182,7 @@ class Trainer:
                 f"(it was {self.config.training.clip})"
             )
         rate = learning_rate(self.update, self.config.training)
-        factors = (1.0, self._own_rate)  # by group; there may be only the first
-        for group, factor in zip(self.optimizer.param_groups, factors, strict=False):
+        for group, factor in zip(self.optimizer.param_groups, self._rate_factors, strict=False):
             group["lr"] = factor * rate
         self.optimizer.step()
         return norm
