@@ -33,7 +33,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt setup.py $(KERNEL)
 	@echo "Setting up $(VENV): a few minutes the first time."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
 
 clean:
