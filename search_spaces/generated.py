@@ -12,7 +12,8 @@ ALWAYS: Ranges = {
     "model.reset_bias": share(4.0, 1.0),  # from half open to open
     # Loud addresses drown the contents in the read logits; the gain raises both.
     "memory.address_scale": rate(0.1, 1.0),
-    "memory.gain": rate(0.5, 4.0),
+    "memory.gain": rate(0.5, 8.0),
+    "memory.match": SWITCH,
     "training.learning_rate": rate(3e-4, 1e-2),
     "training.clip": rate(0.1, 2.0),
     **REINFORCE,
@@ -21,6 +22,10 @@ ALWAYS: Ranges = {
     "estimator.attached": SWITCH,
     "estimator.rate": rate(0.3, 10.0),  # slower averages a noisy gradient, faster keeps up
     "estimator.copies": choices(1, 2),  # twice the time, and reads judged much better
+}
+# A model that chooses also where to write cannot have its reads tried alone.
+OF_TARDIS: Ranges = {
+    "estimator.tried": choices(0, 8),  # three times the time, and reads judged without chance
 }
 
 
@@ -39,4 +44,5 @@ def generated_space(task: str) -> TaskSpace:
             },
         },
         as_in_the_paper={"estimator.auxiliary_share": 1.0, "estimator.auxiliary_until": 0.0},
+        of_models={"tardis": OF_TARDIS},
     )

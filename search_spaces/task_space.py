@@ -34,6 +34,7 @@ class TaskSpace:
     ranges: Mapping[str, Ranges]  # by scale, in the order in which they are asked
     # Where our recipe departs from the paper's configurations, which are tried first.
     as_in_the_paper: Mapping[str, Any] = field(default_factory=dict)
+    of_models: Mapping[str, Ranges] = field(default_factory=dict)  # what is searched of one model
 
     def space(
         self,
@@ -82,7 +83,8 @@ class TaskSpace:
     ) -> Iterator[tuple[str, BaseDistribution]]:
         """What is searched of this model and estimator, given what has been chosen so far."""
         model, estimator = names["model"], names["estimator"]
-        for name, distribution in {**ranges, **OF_MODELS.get(model, {})}.items():
+        own = {**OF_MODELS.get(model, {}), **self.of_models.get(model, {})}
+        for name, distribution in {**ranges, **own}.items():
             needed = ONLY_WITH.get(name)
             if has_setting(self.task, model, estimator, name) and (
                 needed is None or value_of(needed)

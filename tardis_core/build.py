@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from tardis_core.config import NO_ESTIMATOR, Config
-from tardis_core.errors import UserError
+from tardis_core.errors import UserError, choices
 from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS
 from tardis_core.models.heads import MemoryHead, OutputHead
@@ -31,6 +31,10 @@ def build_network(config: Config, signature: Signature) -> Network:
         return _build(config, signature)
 
 
+def _models_of_reads() -> str:
+    return choices(name for name in MODELS.names() if MODELS.get(name).reads_alone)
+
+
 def _build(config: Config, signature: Signature) -> Network:
     settings = config.model_settings
     if MODELS.get(config.model).two_parts and signature.boundary is None:
@@ -45,6 +49,11 @@ def _build(config: Config, signature: Signature) -> Network:
         estimator = kind(config.estimator_settings, encoder.width, settings.hidden)
     model_class: Any = MODELS.get(config.model)
     model = model_class(encoder.width, settings, config.memory_settings, estimator)
+    if estimator is not None and estimator.tried and not model.reads_alone:
+        raise UserError(
+            f"estimator.tried must be 0 for model {config.model!r}, which chooses more than reads, "
+            f"not {estimator.tried}; models whose reads can be tried: {_models_of_reads()}"
+        )
     width = settings.head or settings.hidden
     head = OutputHead(
         model.output_width, model.read_width, width, signature.outputs, settings.dropout

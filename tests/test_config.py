@@ -58,6 +58,13 @@ def test_the_recipe_of_the_estimator_beats_that_of_the_model(monkeypatch):
     assert (hidden(estimator="reinforce"), hidden(estimator="gumbel")) == (25, 20)
 
 
+def test_the_recipe_of_both_beats_that_of_either(monkeypatch):
+    recipes = {"reinforce": {"model.hidden": 25}, "tardis:reinforce": {"model.hidden": 27}}
+    preset(monkeypatch, {"model.hidden": 10}, **recipes)
+    assert hidden(estimator="reinforce") == 27
+    assert hidden(model="dntm-discrete", estimator="reinforce") == 25
+
+
 def test_the_user_has_the_last_word(monkeypatch):
     preset(monkeypatch, {"model.hidden": 10}, gumbel={"model.hidden": 25})
     assert hidden(overrides={"model.hidden": 30}) == 30
@@ -102,8 +109,12 @@ def test_presets_and_recipes_name_settings_that_some_run_has(task):
 
 
 @pytest.mark.parametrize("task", TASKS.names())
-def test_recipes_belong_to_a_model_or_an_estimator(task):
-    assert set(TASKS.get(task).recipes) <= {*MODELS.names(), *ESTIMATORS.names()}
+def test_recipes_belong_to_a_model_or_an_estimator_or_both(task):
+    for name in TASKS.get(task).recipes:
+        model, _, estimator = name.rpartition(":")
+        assert name in {*MODELS.names(), *ESTIMATORS.names()} or (
+            model in MODELS.names() and estimator in ESTIMATORS.names()
+        )
 
 
 def values_near(kind: Any, default: Any) -> st.SearchStrategy[Any]:
@@ -253,7 +264,7 @@ def test_an_unknown_setting_suggests_the_close_one_and_lists_all():
     assert refused("memory.cels", 4) == (
         "unknown setting 'memory.cels' (did you mean memory.cells?); memory has: memory.address, "
         "memory.address_density, memory.address_scale, memory.attention, memory.cells, "
-        "memory.content, memory.gain"
+        "memory.content, memory.gain, memory.match"
     )
 
 

@@ -13,6 +13,14 @@ from torch.nn import functional as F
 from tardis_core.registry import Registry
 
 
+class Tried(NamedTuple):
+    """What would have followed, had each cell been read at one of the last W steps."""
+
+    step_B: Tensor  # that step of each sequence, int64
+    reward_WBK: Tensor  # as in an episode, at the last W steps
+    memory_reward_WBK: Tensor | None
+
+
 class Episode(NamedTuple):
     """What an estimator may learn from after a sequence; everything but the logits is detached."""
 
@@ -25,6 +33,7 @@ class Episode(NamedTuple):
     progress: float  # share of the training that is done
     write_pi_TBK: Tensor | None = None  # write logits, of a model that chooses where to write
     written_TB: Tensor | None = None  # the cells that were written
+    tried: Tried | None = None  # for an estimator that asks for it
 
     def choices(self) -> list[tuple[Tensor, Tensor]]:
         """All that was chosen, as logits and cells: the reads, and the writes if they were."""
@@ -39,6 +48,7 @@ class Estimator(nn.Module, ABC):
     Config: ClassVar[type]
     attached: bool = True  # whether gradients flow on from the read logits to what they are made of
     copies: int = 1  # of every sequence that it wants in a batch
+    tried: int = 0  # W: at one of so many last steps of a sequence it wants every cell tried
     memory_head: bool = False  # whether the memory-only head is needed
     memory_head_attached: bool = False  # whether its cost trains what the memory holds, too
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tardis_core.errors import require
-from tardis_core.estimators.base import ESTIMATORS, Episode, Estimator, one_hot_argmax
+from tardis_core.estimators.base import ESTIMATORS, Episode, Estimator, Tried, one_hot_argmax
 
 STATISTICS_RATE = 0.01  # of the running mean and variance
 
@@ -23,6 +23,9 @@ class ReinforceConfig:
     gamma: float = 0.95  # discount of future rewards
     baseline: Literal["batch", "running", "input", "none"] = "batch"
     copies: int = 1  # runs of every sequence; the baseline `batch` is then that of its other runs
+    # 0 judges every read by what followed it. Above 0 one of so many last reads of each sequence is
+    # judged, by what would have followed each cell; baseline and normalisation then have no part.
+    tried: int = 0
     normalise_variance: bool = True  # divide by max(1, running deviation), Mnih & Gregor 2014
     weight: float = 0.1  # of the policy loss beside the loss of the task
     rate: float = 1.0  # learning rate of what chooses the cells, times `training.learning_rate`
@@ -36,6 +39,7 @@ class ReinforceConfig:
             value = getattr(self, name)
             require(0 <= value <= 1, f"estimator.{name} must be in [0, 1], not {value}")
         require(self.copies >= 1, f"estimator.copies must be at least 1, not {self.copies}")
+        require(self.tried >= 0, f"estimator.tried must not be negative: {self.tried}")
         require(self.rate > 0, f"estimator.rate must be above 0, not {self.rate}")
         until = self.entropy_until
         require(0 < until <= 1, f"estimator.entropy_until must be in (0, 1], not {until}")
@@ -65,6 +69,11 @@ def mean_of_the_others(reward_TB: Tensor, mask_TB: Tensor, group: int) -> Tensor
     return ((reward_TGN.sum(-1, keepdim=True) - reward_TGN) / others_TGN).flatten(1)
 
 
+def _mix(reward: Tensor, memory_reward: Tensor | None, share: float) -> Tensor:
+    """R, R' of Eq. (17), or a mix."""
+    return reward if memory_reward is None else share * memory_reward + (1 - share) * reward
+
+
 def _likelihood(pi_TBK: Tensor, chosen_TB: Tensor) -> tuple[Tensor, Tensor]:
     """The log-probability of what was chosen, and the entropy of the choice."""
     log_p_TBK = torch.log_softmax(pi_TBK, dim=-1)
@@ -82,7 +91,7 @@ class Reinforce(Estimator):
 
     def __init__(self, config: ReinforceConfig, inputs: int, hidden: int) -> None:
         super().__init__(config, inputs, hidden)
-        self.copies = config.copies
+        self.copies, self.tried = config.copies, config.tried
         self.memory_head = config.auxiliary
         self.memory_head_attached = config.auxiliary_attached
         # DEVIATION(eq 16): detached, the policy gradient ends at the addressing parameters; in the
@@ -98,15 +107,20 @@ class Reinforce(Estimator):
     def loss(self, episode: Episode) -> tuple[Tensor, dict[str, Tensor]]:
         """Eq. (16), negated, an entropy bonus, and the baseline's own loss."""
         mask_TB, steps = episode.mask_TB, episode.mask_TB.sum()
-        reward_TB = self._reward(episode)
+        share = self._share(episode.progress)
+        reward_TB = _mix(episode.reward_TB, episode.memory_reward_TB, share)
         baseline_TB = self._baseline(reward_TB, episode)
-        centred_TB = (reward_TB - baseline_TB.detach()) * mask_TB
-        advantage_TB = self._normalise(discounted_returns(centred_TB, self.config.gamma), mask_TB)
 
         chosen_TB, entropy_TB = zip(
             *(_likelihood(*each) for each in episode.choices()), strict=True
         )
-        policy = -(advantage_TB * sum(chosen_TB) * mask_TB).sum() / steps
+        if episode.tried is None:
+            centred_TB = (reward_TB - baseline_TB.detach()) * mask_TB
+            return_TB = discounted_returns(centred_TB, self.config.gamma)
+            value_TB = self._normalise(return_TB, mask_TB) * sum(chosen_TB) * mask_TB
+        else:
+            value_TB = self._value_of_tried(episode.tried, share, episode)
+        policy = -value_TB.sum() / steps
         entropy = (sum(entropy_TB) * mask_TB).sum() / steps
         loss = self.config.weight * (policy - self._entropy_bonus(episode.progress) * entropy)
         if self.input_baseline is not None:
@@ -114,21 +128,37 @@ class Reinforce(Estimator):
         figures = {"reward": (reward_TB * mask_TB).sum() / steps, "read_entropy": entropy.detach()}
         return loss, figures
 
+    def _value_of_tried(self, tried: Tried, share: float, episode: Episode) -> Tensor:
+        """The expected return of one read of each sequence, W times: it stands for the last W.
+
+        The sum over the cells, each with its odds, takes the place of the one that was drawn: the
+        gradient is the same on average, and the chance of the draw is gone from it.
+
+        DEVIATION(eq 16): reads before the last W steps get no gradient of their own.
+
+        Returns:
+            value_B
+        """
+        reward_WBK = _mix(tried.reward_WBK, tried.memory_reward_WBK, share)
+        (W, B), T = reward_WBK.shape[:2], len(episode.pi_TBK)
+        everyone = torch.arange(B, device=tried.step_B.device)
+        return_WBK = discounted_returns(reward_WBK, self.config.gamma)
+        return_BK = return_WBK[tried.step_B - (T - W), everyone]
+        p_BK = torch.softmax(episode.pi_TBK[tried.step_B, everyone], dim=-1)
+        # The odds add up to one, so that a constant changes nothing; it keeps the numbers small.
+        value_B = (p_BK * (return_BK - return_BK.mean(-1, keepdim=True))).sum(-1)
+        return W * value_B * episode.mask_TB[tried.step_B, everyone]
+
     def _entropy_bonus(self, progress: float) -> float:
         """Reads explore at first. Those that are worth nothing never settle by themselves, and each
         of them overwrites a cell: a penalty at the end makes them settle."""
         first, last = self.config.entropy, self.config.entropy_final
         return first + (last - first) * min(1.0, progress / self.config.entropy_until)
 
-    def _reward(self, episode: Episode) -> Tensor:
-        """R, R' of Eq. (17), or a mix."""
-        if not self.config.auxiliary or episode.memory_reward_TB is None:
-            return episode.reward_TB
-        share = self._share(episode.progress)
-        return share * episode.memory_reward_TB + (1 - share) * episode.reward_TB
-
     def _share(self, progress: float) -> float:
         """Of the auxiliary reward: all of it at first, where it is asked to fall."""
+        if not self.config.auxiliary:
+            return 0.0
         share, until = self.config.auxiliary_share, self.config.auxiliary_until
         return share if progress >= until else 1 - (1 - share) * progress / until
 

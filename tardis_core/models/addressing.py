@@ -1,5 +1,6 @@
 """Which cell to read: the MLP over hidden state, input, cells and usage."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -7,6 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tardis_core.models.memory import LAST_READ_PENALTY, MemoryState, usage
+
+SHARPEST = math.atanh(3**-0.5)  # the bias at which the top of the bump of `match` is most curved
+MATCH_HEIGHT = 2.0  # of all bumps of `match` together, times the square root of their number
 
 
 class CellWeights(NamedTuple):
@@ -42,6 +46,27 @@ class Addressing(nn.Module):
         nn.init.uniform_(self.a, -(width**-0.5), width**-0.5)
         with torch.no_grad():
             self.W_m.weight.mul_(memory_gain)
+
+    @torch.no_grad()
+    def match(self, write_CH: Tensor) -> None:
+        """Begin with a preference for cells that hold what would be written now.
+
+        Two units of opposite sign make a bump: tanh(z + b) - tanh(z - b) is greatest at z = 0. Here
+        z = W_m M[i] - W_m [0 | W h], zero for a cell that was written in this very state. A random
+        start compares contents with the state only by the slight curvature of tanh.
+
+        Args:
+            write_CH: W, what makes a content of a hidden state.
+        """
+        units = self.a.numel() // 2 * 2  # an odd one stays as it is
+        first, second = slice(0, units, 2), slice(1, units, 2)
+        for weight in (self.W_m.weight, self.W_x.weight, self.W_u.weight):
+            weight[second] = weight[first]
+        content_PC = self.W_m.weight[:units, self.address_width :]
+        self.W_h.weight[:units] = -content_PC @ write_CH
+        for half, sign in ((first, 1), (second, -1)):
+            self.W_x.bias[half] = sign * SHARPEST
+            self.a[half] = sign * MATCH_HEIGHT / units**0.5
 
     def cell_weights(self, address_KA: Tensor) -> CellWeights:
         """What is the same at every step of a sequence: W_m of the addresses, W_m for contents."""

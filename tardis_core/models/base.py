@@ -69,6 +69,7 @@ class SequenceModel(nn.Module, ABC):
     Config: ClassVar[type[ModelConfig]] = ModelConfig
     Memory: ClassVar[type | None] = None  # the class of the `memory` section, if there is one
     discrete: ClassVar[bool] = False  # whether it needs an estimator
+    reads_alone: ClassVar[bool] = False  # whether reads are all it chooses: each can be tried
     two_parts: ClassVar[bool] = False  # whether `forward` also takes `boundary_TB` and `asked_TB`
 
     config: ModelConfig

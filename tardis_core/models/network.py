@@ -1,7 +1,7 @@
 """A whole network: inputs are encoded, a sequence model runs over them, heads predict."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ class Prediction(NamedTuple):
     memory_logits_TBO: Tensor | None  # by the memory-only head, where there is one
     hidden: Hidden
     x_TBD: Tensor  # the encoded inputs
+    noise: Any = None  # of the sequence model: with it the same happens again
 
 
 class Encoder(nn.Module):
@@ -87,13 +88,22 @@ class Network(nn.Module):
             noise = self.model.draw_noise(x_TBD, generator)
         about = (self.encoder.boundary_TB(inputs), asked_TB) if self.model.two_parts else ()
         hidden, state = self.model(x_TBD, state, mask_TB, noise, *about)
+        heads = self.predict(hidden, x_TBD, asked_TB, generator)
+        return Prediction(*heads, hidden, x_TBD, noise), state
+
+    def predict(
+        self,
+        hidden: Hidden,
+        x_TBD: Tensor,
+        asked_TB: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The logits of the output head and of the memory-only head, where there is one."""
         seen = [hidden.h_TBH, hidden.r_TBQ]
         logits_TBO = _where_asked(lambda h, r: self.head(h, r, generator), seen, asked_TB)
-        memory_logits_TBO = None
-        if self.memory_head is not None and hidden.r_TBQ is not None:
-            seen = [hidden.r_TBQ, x_TBD]
-            memory_logits_TBO = _where_asked(self.memory_head, seen, asked_TB)
-        return Prediction(logits_TBO, memory_logits_TBO, hidden, x_TBD), state
+        if self.memory_head is None or hidden.r_TBQ is None:
+            return logits_TBO, None
+        return logits_TBO, _where_asked(self.memory_head, [hidden.r_TBQ, x_TBD], asked_TB)
 
 
 def _where_asked(

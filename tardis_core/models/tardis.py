@@ -3,7 +3,7 @@
 Letters: B batch, T time, D input, H hidden, K cells, A address, C content, Q = A + C, P attention.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -29,6 +29,8 @@ from tardis_core.models.controller import (
     LstmConfig,
     recurrent_dropout,
 )
+
+CERTAIN = 1e6  # as noise on a read logit: far above any logit and any penalty
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class MemoryConfig(CellsConfig):
 
     attention: int = 0  # P, the width of the addressing MLP; 0 takes a quarter of `model.hidden`
     gain: float = 1.0  # initial scale of W_m in the read logits, times the usual one
+    match: bool = False  # reads begin with a preference for cells whose content is like the state
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,14 +89,24 @@ class TardisNoise(NamedTuple):
     reset_TB2: Tensor | None  # logistic, on the logits of alpha and beta
     dropout_TBH: Tensor | None  # recurrent dropout
 
-    def at(self, t: int) -> "TardisNoise":
-        """One step of it."""
+    def map(self, function: Callable[[Tensor], Tensor]) -> "TardisNoise":
+        """A function of the parts that are on."""
         reset, dropout = self.reset_TB2, self.dropout_TBH
         return TardisNoise(
-            self.read_TBK[t],
-            None if reset is None else reset[t],
-            None if dropout is None else dropout[t],
+            function(self.read_TBK),
+            None if reset is None else function(reset),
+            None if dropout is None else function(dropout),
         )
+
+    def at(self, t: int) -> "TardisNoise":
+        """One step of it."""
+        return self.map(lambda part: part[t])
+
+    def reading(self, step_B: Tensor, cell_B: Tensor) -> "TardisNoise":
+        """The same noise, but at one step of each sequence it leaves no choice."""
+        read_TBK, everyone = self.read_TBK.clone(), torch.arange(len(step_B), device=step_B.device)
+        read_TBK[step_B, everyone, cell_B] = CERTAIN
+        return self._replace(read_TBK=read_TBK)
 
 
 def exponential(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:
@@ -196,6 +209,7 @@ class Tardis(WormholeModel):
 
     Memory = MemoryConfig
     discrete = True
+    reads_alone = True
 
     def __init__(
         self, inputs: int, model: TardisConfig, memory: MemoryConfig, estimator: Estimator
@@ -212,6 +226,8 @@ class Tardis(WormholeModel):
             memory_gain=memory.gain,
         )
         self._build(inputs, model, memory)
+        if memory.match:
+            self.addressing.match(self.W_m.weight)
 
     def choosing(self) -> Sequence[nn.Module]:
         return (self.addressing,)

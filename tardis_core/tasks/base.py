@@ -112,7 +112,8 @@ class Task(ABC):
 
     Config: ClassVar[type]
     metric: ClassVar[Metric]
-    # Settings by scale as {"section.key": value}; on top of them those by estimator or model.
+    # Settings by scale as {"section.key": value}; on top of them those by model, by estimator, and
+    # by both as "model:estimator".
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
     recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     # What else `evaluate` may give beside the metric, in words.

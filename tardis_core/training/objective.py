@@ -9,6 +9,7 @@ from tardis_core.estimators.base import Episode, Estimator
 from tardis_core.models.base import Hidden, State
 from tardis_core.models.network import Network, Prediction
 from tardis_core.tasks.base import Batch, Signature
+from tardis_core.training.trying import try_cells
 
 
 class Objective(NamedTuple):
@@ -33,7 +34,8 @@ def objective(
     estimator = getattr(network.model, "estimator", None)
     if isinstance(estimator, Estimator):
         batch = batch.copied(estimator.copies)
-    prediction, state = network(batch.inputs, state, batch.mask_TB, generator, batch.scored_TB)
+    before = state
+    prediction, state = network(batch.inputs, before, batch.mask_TB, generator, batch.scored_TB)
     ll_TB = signature.log_likelihood(prediction.logits_TBO, batch)
     task_loss = signature.loss(ll_TB, batch)
     loss, figures = task_loss, {}
@@ -47,7 +49,13 @@ def objective(
 
     mask_TB = torch.ones_like(ll_TB) if batch.mask_TB is None else batch.mask_TB.to(ll_TB.dtype)
     if isinstance(estimator, Estimator):
-        extra, more = estimator.loss(_episode(prediction, mask_TB, ll_TB, memory_ll_TB, progress))
+        episode = _episode(prediction, mask_TB, ll_TB, memory_ll_TB, progress)
+        if estimator.tried and generator is not None:
+            tried = try_cells(
+                network, signature, batch, before, prediction, estimator.tried, generator
+            )
+            episode = episode._replace(tried=tried)
+        extra, more = estimator.loss(episode)
         figures |= more
         if extra is not None:
             loss = loss + extra

@@ -103,3 +103,36 @@ def test_gain_scales_the_initial_matrix_over_the_memory_and_no_other():
     name = "addressing.W_m.weight"
     assert torch.equal(scaled.pop(name), 5 * plain.pop(name))
     assert all(torch.equal(scaled[name], plain[name]) for name in plain)
+
+
+@pytest.mark.parametrize("width", [2, 8, 9])
+def test_a_matching_start_prefers_the_cell_that_was_written_in_the_present_state(width):
+    torch.manual_seed(0)
+    H, K = 6, 5
+    model = make(D=3, H=H, cells=K, address=2, content=4, attention=width, gain=3.0, match=True)
+    states_KH = torch.randn(K, H)
+    for now in range(K):
+        memory = MemoryState(
+            model.W_m(states_KH).unsqueeze(0), torch.zeros(1, K), torch.zeros(1, K), tensor([K])
+        )
+        cells = model.addressing.cell_weights(torch.zeros(K, 2))
+        zx_BP = model.addressing.W_x(torch.zeros(1, 3))
+        pi_K = model.addressing(states_KH[now : now + 1], zx_BP, cells, memory)[0]
+        if width == 8:
+            assert pi_K.argmax() == now
+        if width != 9:  # the odd unit has a say of its own
+            top = 2 / math.sqrt(width) * width / 2 * 2 / math.sqrt(3)
+            assert pi_K[now].item() == pytest.approx(top, rel=1e-5)
+            assert (pi_K <= top + 1e-5).all()
+
+
+def test_a_matching_start_keeps_the_usual_weights_elsewhere():
+    torch.manual_seed(0)
+    usual = make(D=3, H=4, cells=5, attention=6)
+    torch.manual_seed(0)
+    matching = make(D=3, H=4, cells=5, attention=6, match=True)
+    for name in ("controller.W_h.weight", "W_m.weight", "address_KA"):
+        assert torch.equal(usual.state_dict()[name], matching.state_dict()[name])
+    first, second = matching.addressing.W_u.weight[0::2], matching.addressing.W_u.weight[1::2]
+    assert torch.equal(first, second)
+    assert torch.equal(first, usual.addressing.W_u.weight[0::2])

@@ -1,0 +1,65 @@
+"""What a read was worth: every cell is tried at one step, and the rest of the sequence is run.
+
+Beside what happened there is then what would have happened, all else being equal: the steps before
+are the same, and so is the noise of those after.
+"""
+
+import torch
+from torch import Tensor
+
+from tardis_core.estimators.base import Tried
+from tardis_core.models.base import State, map_state
+from tardis_core.models.network import Network, Prediction
+from tardis_core.tasks.base import Batch, Signature
+
+
+@torch.no_grad()
+def try_cells(
+    network: Network,
+    signature: Signature,
+    batch: Batch,
+    before: State | None,
+    prediction: Prediction,
+    last: int,
+    generator: torch.Generator,
+) -> Tried:
+    """Try every cell at one of the last steps of each sequence, drawn for each.
+
+    Args:
+        before: the state with which the batch began.
+        prediction: what was made of it, with its noise.
+        last: how many steps from the end to draw from.
+    """
+    reads, model, noise = prediction.hidden.reads, network.model, prediction.noise
+    assert model.reads_alone, "build_network refuses other models"
+    assert reads is not None, "a model with an estimator reports its reads"
+    T, B, K = reads.pi_TBK.shape
+    start = max(0, T - last)
+    x_TBD, state = prediction.x_TBD, before
+    if start:
+        mask_TB = None if batch.mask_TB is None else batch.mask_TB[:start]
+        _, state = model(x_TBD[:start], before, mask_TB, noise.map(lambda part: part[:start]))
+    state = state or model.initial_state(B, x_TBD)
+
+    def copied(part: Tensor) -> Tensor:
+        """The last steps of something, a copy a cell."""
+        return part[start:].repeat_interleave(K, dim=1)
+
+    device = x_TBD.device
+    step_B = torch.randint(start, T, (B,), generator=generator, device=device)
+    cell_N = torch.arange(K, device=device).repeat(B)
+    forced = noise.map(copied).reading((step_B - start).repeat_interleave(K), cell_N)
+    rest = Batch(
+        inputs=copied(batch.inputs),
+        targets=copied(batch.targets),
+        scored_TB=copied(batch.scored_TB),
+        mask_TB=None if batch.mask_TB is None else copied(batch.mask_TB),
+    )
+    many = map_state(lambda part: part.repeat_interleave(K, dim=0), state)
+    hidden, _ = model(copied(x_TBD), many, rest.mask_TB, forced)
+
+    def reward(logits_WNO: Tensor) -> Tensor:
+        return signature.log_likelihood(logits_WNO, rest).unflatten(1, (B, K))
+
+    main, memory = network.predict(hidden, copied(x_TBD), rest.scored_TB)
+    return Tried(step_B, reward(main), None if memory is None else reward(memory))
