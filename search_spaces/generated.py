@@ -1,5 +1,7 @@
 """What the spaces of copy and recall share: the paper sets both tasks up alike."""
 
+from optuna.distributions import FloatDistribution
+
 from search_spaces.ranges import MEMORY, REINFORCE, SWITCH, Ranges, choices, rate, share, steps
 from search_spaces.task_space import TaskSpace
 
@@ -17,6 +19,10 @@ ALWAYS: Ranges = {
     "training.learning_rate": rate(3e-4, 1e-2),
     "training.clip": rate(0.1, 2.0),
     **REINFORCE,
+    # Reads that are judged by every cell bear a greater weight, and need less of a bonus.
+    "estimator.weight": rate(0.01, 10.0),
+    "estimator.entropy": rate(0.003, 0.3),
+    "estimator.gamma": FloatDistribution(0.8, 1.0),
     "estimator.auxiliary_share": share(1.0, 0.1),  # the rest: the model's own likelihood
     "estimator.auxiliary_until": share(0.5, 0.1),
     "estimator.attached": SWITCH,
