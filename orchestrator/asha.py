@@ -1,5 +1,6 @@
 """ASHA whose rungs survive whatever ends the driver."""
 
+import math
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from ray.tune.schedulers import ASHAScheduler
 from orchestrator.search import OBJECTIVE
 
 REDUCTION = 3
+ROUNDING = 1e-9  # nine reports times a ninth are one
 
 
 class Asha(ASHAScheduler):
@@ -21,12 +23,13 @@ class Asha(ASHAScheduler):
     gives to a trial changes when the trial is taken up by another driver.
     """
 
-    def __init__(self, mode: str, reports: int) -> None:
+    def __init__(self, mode: str, reports: int, grace: float) -> None:
+        """`grace` is the share of its reports before which no trial is stopped."""
         super().__init__(
             metric=OBJECTIVE,
             mode=mode,
             max_t=max(1, reports),
-            grace_period=max(1, reports // REDUCTION**2),
+            grace_period=max(1, math.floor(reports * grace + ROUNDING)),
             reduction_factor=REDUCTION,
             # A trial that reaches its end says so itself.
             stop_last_trials=False,

@@ -52,6 +52,13 @@ def parser() -> Parser:
         metavar="N",
         help="train every trial with N seeds, so that settings win that work, not lucky ones",
     )
+    made.add_argument(
+        "--grace",
+        type=float,
+        default=1 / 9,
+        metavar="SHARE",
+        help="stop no trial before this share of its updates (default: a ninth; 1 stops none)",
+    )
     made.add_argument("--judge", default="worst", help=f"of those seeds: {', '.join(JUDGES)}")
     made.add_argument(
         "--seeds",
@@ -150,6 +157,7 @@ def _new_plan(options: argparse.Namespace) -> SweepPlan:
         space=options.space,
         seeds_per_trial=_seeds_per_trial(options),
         judge=options.judge,
+        grace=_grace(options.grace),
         replicates=_replicates(options.seeds, shared.name),
         time_budget=_seconds(options.time_budget) if options.time_budget else 0.0,
     )
@@ -227,6 +235,12 @@ def _seeds_per_trial(options: argparse.Namespace) -> int:
         raise UserError(f"--judge must be one of {', '.join(JUDGES)}, not {options.judge!r}")
     count: int = options.seeds_per_trial
     return count
+
+
+def _grace(share: float) -> float:
+    if not 0 <= share <= 1:
+        raise UserError(f"--grace is a share from 0 to 1, not {share}")
+    return share
 
 
 def _replicates(seeds: int, name: str) -> int:

@@ -51,6 +51,7 @@ class SweepPlan:
     seed: int = 0
     seeds_per_trial: int = 1  # with which a trial of the search is trained, ...
     judge: str = "worst"  # ... and how they are judged together: mean | worst
+    grace: float = 1 / 9  # share of its validations before which no trial is stopped
     replicates: int = 0  # seeds with which the best few are trained again after the search
     candidates: tuple[Candidate, ...] = ()  # of a comparison; empty: the sweep searches
     seeds: tuple[int, ...] = ()  # of a comparison

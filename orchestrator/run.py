@@ -165,7 +165,7 @@ def resources_of(plan: SweepPlan) -> Resources:
 
 
 def _recorder(plan: SweepPlan) -> Recorder:
-    scheduler = None if plan.candidates else Asha(plan.mode, plan.reports)
+    scheduler = None if plan.candidates else Asha(plan.mode, plan.reports, plan.grace)
     return Recorder(plan.without_secrets(), plan.folder.absolute(), scheduler)
 
 

@@ -21,8 +21,8 @@ def report(asha, number, step, value, ray_id="t"):
     return asha.on_trial_result(None, trial(number, ray_id), result)
 
 
-def new_asha(mode="min", ray_id="t"):
-    made = Asha(mode, reports=9)
+def new_asha(mode="min", ray_id="t", grace=1 / 9):
+    made = Asha(mode, reports=9, grace=grace)
     for number in range(6):
         made.on_trial_add(None, trial(number, ray_id))
     return made
@@ -50,6 +50,23 @@ def test_the_worst_are_stopped_at_a_rung(asha):
         report(asha, number, 1, 1.0)
     assert report(asha, 3, 1, 9.0) == STOP
     assert report(asha, 4, 1, 0.1) == CONTINUE
+
+
+@pytest.mark.parametrize(("grace", "first"), [(0.0, 1), (1 / 9, 1), (0.5, 4), (0.7, 6)])
+def test_no_trial_is_stopped_before_its_grace_is_over(grace, first):
+    asha = new_asha(grace=grace)
+    for step in range(1, first + 1):
+        for number in range(3):
+            report(asha, number, step, 1.0)
+        assert report(asha, 3, step, 9.0) == (STOP if step == first else CONTINUE)
+
+
+def test_with_grace_to_the_end_no_trial_is_stopped_before_it():
+    asha = new_asha(grace=1.0)
+    for step in range(1, 9):
+        for number in range(3):
+            report(asha, number, step, 1.0)
+        assert report(asha, 3, step, 9.0) == CONTINUE
 
 
 def test_a_trial_runs_to_its_own_end(asha):

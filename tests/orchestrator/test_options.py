@@ -196,3 +196,11 @@ def test_a_dry_run_shows_the_plan_and_starts_nothing(here, capsys, monkeypatch):
     assert "tried first: 1 configurations of the paper" in said
     assert "estimator.gamma" not in said
     assert list(here.iterdir()) == []
+
+
+def test_grace_is_a_share_of_the_updates_and_is_kept(here, capsys):
+    assert plan("copy", "--smoke").grace == pytest.approx(1 / 9)
+    saved("copy", "--smoke", "--name", "one", "--grace", "0.5")
+    assert load_plan("one").grace == 0.5
+    assert main(["copy", "--smoke", "--grace", "2"]) == 2
+    assert capsys.readouterr().err == "error: --grace is a share from 0 to 1, not 2.0\n"

@@ -28,7 +28,7 @@ def test_ranges_and_conditions_are_in_words():
     assert table["task.draws"] == "1 to 3"
     assert table["model.layer_norm"] == "one of true, false"
     assert table["training.learning_rate"] == "0.0003 to 0.01, log"
-    assert table["estimator.gamma"] == "0.8 to 0.99; only if estimator is reinforce"
+    assert table["estimator.gamma"] == "0.8 to 1; only if estimator is reinforce"
     share = "0 to 1, step 0.1; only if estimator.auxiliary is true"
     assert table["estimator.auxiliary_share"] == share
     assert table["model.reset_bias"] == "0 to 4, step 1; only if model.reset_gates is true"
