@@ -11,6 +11,7 @@ from tardis_core.models.memory import LAST_READ_PENALTY, MemoryState, usage
 
 SHARPEST = math.atanh(3**-0.5)  # the bias at which the top of the bump of `match` is most curved
 MATCH_HEIGHT = 2.0  # of all bumps of `match` together, times the square root of their number
+MATCH_QUIET = 0.1  # what else speaks for a cell, times its usual scale
 
 
 class CellWeights(NamedTuple):
@@ -62,6 +63,8 @@ class Addressing(nn.Module):
         first, second = slice(0, units, 2), slice(1, units, 2)
         for weight in (self.W_m.weight, self.W_x.weight, self.W_u.weight):
             weight[second] = weight[first]
+        for weight in (self.W_x.weight, self.W_u.weight):
+            weight[:units] *= MATCH_QUIET
         content_PC = self.W_m.weight[:units, self.address_width :]
         self.W_h.weight[:units] = -content_PC @ write_CH
         for half, sign in ((first, 1), (second, -1)):
