@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from tardis_core.models.memory import LAST_READ_PENALTY, MemoryState, usage
 
 SHARPEST = math.atanh(3**-0.5)  # the bias at which the top of the bump of `match` is most curved
-MATCH_HEIGHT = 2.0  # of all bumps of `match` together, times the square root of their number
+MATCH_HEIGHT = 2.0  # of a unit, times the square root of their number; usually it is below 1
 MATCH_QUIET = 0.1  # what else speaks for a cell, times its usual scale
 
 
@@ -69,7 +69,7 @@ class Addressing(nn.Module):
         self.W_h.weight[:units] = -content_PC @ write_CH
         for half, sign in ((first, 1), (second, -1)):
             self.W_x.bias[half] = sign * SHARPEST
-            self.a[half] = sign * MATCH_HEIGHT / units**0.5
+            self.a[half] = sign * MATCH_HEIGHT / self.a.numel() ** 0.5
 
     def cell_weights(self, address_KA: Tensor) -> CellWeights:
         """What is the same at every step of a sequence: W_m of the addresses, W_m for contents."""

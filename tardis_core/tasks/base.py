@@ -5,7 +5,7 @@ Batch number n is a function of the seed and of n alone, so the position in the 
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -33,29 +33,32 @@ class Batch(NamedTuple):
     mask_TB: Tensor | None = None  # False where a sequence has no step; None: all have
     continues: bool = False  # the sequences go on where those of the batch before ended
 
+    def map(self, function: Callable[[Tensor], Tensor]) -> "Batch":
+        """A function of all the tensors."""
+        return self._replace(
+            inputs=function(self.inputs),
+            targets=function(self.targets),
+            scored_TB=function(self.scored_TB),
+            mask_TB=None if self.mask_TB is None else function(self.mask_TB),
+        )
+
     def to(self, device: torch.device) -> "Batch":
         """The same on another device."""
-        return self._replace(
-            inputs=self.inputs.to(device),
-            targets=self.targets.to(device),
-            scored_TB=self.scored_TB.to(device),
-            mask_TB=None if self.mask_TB is None else self.mask_TB.to(device),
-        )
+        return self.map(lambda part: part.to(device))
+
+    def steps(self, here: slice) -> "Batch":
+        """A stretch of all sequences."""
+        return self.map(lambda part: part[here])
+
+    def sequences(self, here: slice) -> "Batch":
+        """Some of the sequences."""
+        return self.map(lambda part: part[:, here])
 
     def copied(self, copies: int) -> "Batch":
         """So many copies of every sequence, side by side."""
         if copies == 1:
             return self
-
-        def several(sequences: Tensor) -> Tensor:
-            return sequences.repeat_interleave(copies, dim=1)
-
-        return self._replace(
-            inputs=several(self.inputs),
-            targets=several(self.targets),
-            scored_TB=several(self.scored_TB),
-            mask_TB=None if self.mask_TB is None else several(self.mask_TB),
-        )
+        return self.map(lambda part: part.repeat_interleave(copies, dim=1))
 
 
 @dataclass(frozen=True)

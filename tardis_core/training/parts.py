@@ -28,12 +28,7 @@ def split(batch: Batch, state: State | None, parts: int) -> list[Part]:
     made = []
     for chosen in numbers.chunk(parts):
         here = slice(int(chosen[0]), int(chosen[-1]) + 1)
-        some = batch._replace(
-            inputs=batch.inputs[:, here],
-            targets=batch.targets[:, here],
-            scored_TB=batch.scored_TB[:, here],
-            mask_TB=None if batch.mask_TB is None else batch.mask_TB[:, here],
-        )
+        some = batch.sequences(here)
         own = None if state is None else map_state(lambda tensor, here=here: tensor[here], state)
         made.append(Part(some, own, float(some.scored_TB.sum()) / scored))
     return made

@@ -37,7 +37,7 @@ def try_cells(
     start = max(0, T - last)
     x_TBD, state = prediction.x_TBD, before
     if start:
-        mask_TB = None if batch.mask_TB is None else batch.mask_TB[:start]
+        mask_TB = batch.steps(slice(start)).mask_TB
         _, state = model(x_TBD[:start], before, mask_TB, noise.map(lambda part: part[:start]))
     state = state or model.initial_state(B, x_TBD)
 
@@ -49,12 +49,7 @@ def try_cells(
     step_B = torch.randint(start, T, (B,), generator=generator, device=device)
     cell_N = torch.arange(K, device=device).repeat(B)
     forced = noise.map(copied).reading((step_B - start).repeat_interleave(K), cell_N)
-    rest = Batch(
-        inputs=copied(batch.inputs),
-        targets=copied(batch.targets),
-        scored_TB=copied(batch.scored_TB),
-        mask_TB=None if batch.mask_TB is None else copied(batch.mask_TB),
-    )
+    rest = batch.steps(slice(start, T)).copied(K)
     many = map_state(lambda part: part.repeat_interleave(K, dim=0), state)
     hidden, _ = model(copied(x_TBD), many, rest.mask_TB, forced)
 

@@ -126,6 +126,14 @@ def test_a_matching_start_prefers_the_cell_that_was_written_in_the_present_state
             assert (pi_K <= top + 1e-5).all()
 
 
+def test_a_single_unit_stays_as_it_is():
+    torch.manual_seed(0)
+    usual = make(D=3, H=4, cells=5, attention=1).addressing.state_dict()
+    torch.manual_seed(0)
+    matching = make(D=3, H=4, cells=5, attention=1, match=True).addressing.state_dict()
+    assert all(torch.equal(usual[name], matching[name]) for name in usual)
+
+
 def test_a_matching_start_keeps_the_usual_weights_elsewhere():
     torch.manual_seed(0)
     usual = make(D=3, H=4, cells=5, attention=6)
