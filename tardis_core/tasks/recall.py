@@ -62,10 +62,11 @@ MATCHING = {
     "estimator.attached": True,
     "estimator.gamma": 1.0,
     "estimator.weight": 4.0,
-    "estimator.auxiliary_share": 0.1,
+    "estimator.auxiliary_share": 0.0,  # that head sees no more than one read: the model, all
     "estimator.auxiliary_until": 0.0,
     "estimator.entropy": 0.006,
     "estimator.entropy_until": 0.7,
+    "training.decay_from": 0.25,  # the match is found early; what follows wants lower rates
 }
 
 
