@@ -117,10 +117,10 @@ class Reinforce(Estimator):
         if episode.tried is None:
             centred_TB = (reward_TB - baseline_TB.detach()) * mask_TB
             return_TB = discounted_returns(centred_TB, self.config.gamma)
-            value_TB = self._normalise(return_TB, mask_TB) * sum(chosen_TB) * mask_TB
+            value = (self._normalise(return_TB, mask_TB) * sum(chosen_TB) * mask_TB).sum()
         else:
-            value_TB = self._value_of_tried(episode.tried, share, episode)
-        policy = -value_TB.sum() / steps
+            value = self._value_of_tried(episode.tried, share, episode)
+        policy = -value / steps
         entropy = (sum(entropy_TB) * mask_TB).sum() / steps
         loss = self.config.weight * (policy - self._entropy_bonus(episode.progress) * entropy)
         if self.input_baseline is not None:
@@ -135,9 +135,6 @@ class Reinforce(Estimator):
         gradient is the same on average, and the chance of the draw is gone from it.
 
         DEVIATION(eq 16): reads before the last W steps get no gradient of their own.
-
-        Returns:
-            value_B
         """
         reward_WBK = _mix(tried.reward_WBK, tried.memory_reward_WBK, share)
         (W, B), T = reward_WBK.shape[:2], len(episode.pi_TBK)
@@ -147,7 +144,7 @@ class Reinforce(Estimator):
         p_BK = torch.softmax(episode.pi_TBK[tried.step_B, everyone], dim=-1)
         # The odds add up to one, so that a constant changes nothing; it keeps the numbers small.
         value_B = (p_BK * (return_BK - return_BK.mean(-1, keepdim=True))).sum(-1)
-        return W * value_B * episode.mask_TB[tried.step_B, everyone]
+        return W * (value_B * episode.mask_TB[tried.step_B, everyone]).sum()
 
     def _entropy_bonus(self, progress: float) -> float:
         """Reads explore at first. Those that are worth nothing never settle by themselves, and each
