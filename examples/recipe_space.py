@@ -1,9 +1,9 @@
-"""A search around a recipe: only what decides, near where it works, every trial with several seeds.
+"""A search around a recipe: what is right to a factor, near where it is; several seeds a trial.
 
-    python -m orchestrator.sweep recall --space examples/recipe_space.py --estimators reinforce \\
-        --scale paper --seeds-per-trial 2 --judge worst --set training.updates=2500
+    python -m orchestrator.sweep copy --space examples/recipe_space.py --estimators gumbel \\
+        --scale paper --seeds-per-trial 2 --judge worst --grace 1 --set training.updates=3000
 
-What is not returned stays as it is in the recipe (`tardis_core/tasks/recall.py`).
+What is not returned stays as it is in the recipe (`tardis_core/tasks/copy.py`).
 """
 
 from collections.abc import Sequence
@@ -11,34 +11,37 @@ from typing import Any
 
 import optuna
 
-RANGES = {
-    "memory.gain": (2.0, 12.0),  # how sharply contents are compared ...
-    "memory.address_scale": (0.03, 0.3),  # ... beside the addresses
-    "estimator.weight": (1.0, 10.0),  # of the policy beside the loss of the task
-    "estimator.entropy": (0.001, 0.03),  # how long reads stay undecided
+from tardis_core.config import make_config
+
+TASK = "copy"
+# Searched from the recipe's value divided by this to that times this; what is off stays off.
+FACTORS = {
+    "training.learning_rate": 2,
+    "training.clip": 4,
+    "memory.gain": 3,  # how much contents and addresses say in the choice of a cell ...
+    "memory.address_scale": 3,  # ... and how much of that the addresses
+    "estimator.weight": 3,  # of the policy beside the loss of the task
+    "estimator.rate": 3,  # how fast it learns
+    "estimator.entropy": 3,  # how long it stays undecided
 }
 
 
 def space(trial: optuna.Trial, scale: str, estimators: Sequence[str]) -> dict[str, Any]:
-    """Four numbers that are right to a factor, and the share of the auxiliary reward."""
-    settings: dict[str, Any] = {
-        "estimator": trial.suggest_categorical("estimator", list(estimators)),
-        "estimator.auxiliary_share": trial.suggest_float(
-            "estimator.auxiliary_share", 0.0, 0.4, step=0.1
-        ),
-    }
-    for name, (low, high) in RANGES.items():
-        settings[name] = trial.suggest_float(name, low, high, log=True)
+    """Numbers that are right to a factor."""
+    estimator = trial.suggest_categorical("estimator", list(estimators))
+    settings: dict[str, Any] = {"estimator": estimator}
+    for name, value in recipe(estimator, scale).items():
+        factor = FACTORS[name]
+        settings[name] = trial.suggest_float(name, value / factor, value * factor, log=True)
     return settings
 
 
 def first_guesses(scale: str, estimators: Sequence[str]) -> list[dict[str, Any]]:
-    """Where the search begins: what was found by hand, with a little of the auxiliary reward."""
-    found = {
-        "estimator.auxiliary_share": 0.1,
-        "memory.gain": 6.0,
-        "memory.address_scale": 0.1,
-        "estimator.weight": 4.0,
-        "estimator.entropy": 0.006,
-    }
-    return [{"estimator": name, **found} for name in estimators]
+    """The recipe itself: what a search must beat."""
+    return [{"estimator": name, **recipe(name, scale)} for name in estimators]
+
+
+def recipe(estimator: str, scale: str) -> dict[str, float]:
+    """What is searched, as the recipe has it."""
+    settings = make_config(TASK, "tardis", estimator, scale).settings()
+    return {name: settings[name] for name in FACTORS if settings.get(name)}

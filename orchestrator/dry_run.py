@@ -61,7 +61,7 @@ def _space(plan: SweepPlan) -> list[str]:
     width = max(len(name) for name, _ in rows)
     lines = [f"  {name:<{width}}  {text}" for name, text in rows]
     guesses = space.first_guesses()
-    lines += ["", f"tried first: {len(guesses)} configurations of the paper"]
+    lines += ["", f"tried first: {len(guesses) or 'nothing in particular'}"]
     return lines + ["  " + ", ".join(f"{k}={v}" for k, v in each.items()) for each in guesses]
 
 

@@ -193,7 +193,7 @@ def test_a_dry_run_shows_the_plan_and_starts_nothing(here, capsys, monkeypatch):
     assert main(["ptb", "--smoke", "--dry-run", "--estimators", "gumbel"]) == 0
     said = capsys.readouterr().out
     assert "memory.cells" in said
-    assert "tried first: 1 configurations of the paper" in said
+    assert "tried first: 1\n  model=tardis, estimator=gumbel" in said
     assert "estimator.gamma" not in said
     assert list(here.iterdir()) == []
 
