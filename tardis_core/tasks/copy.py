@@ -17,6 +17,7 @@ from tardis_core.tasks.base import TASKS, Batch, Signature
 from tardis_core.tasks.generated import (
     PAPER_SIZES,
     RATE,
+    SMOKE,
     SOFT_MEMORIES,
     GeneratedConfig,
     GeneratedTask,
@@ -58,16 +59,7 @@ class Copy(GeneratedTask):
     markers: ClassVar = {START: "start", END: "end"}
     signature = Signature(inputs=BITS + 2, symbols=False, outputs=BITS, bits=True, boundary=END)
     presets: ClassVar = {
-        "smoke": {
-            **PAPER_SIZES,
-            "model.hidden": 48,
-            "memory.content": 16,
-            "task.longest": 5,
-            "task.valid_sequences": 256,
-            "task.test_sequences": 512,
-            "training.updates": 200,
-            "training.evaluate_every": 50,
-        },
+        "smoke": {**SMOKE, "task.longest": 5},
         "small": {**PAPER_SIZES, **RATE, **RECIPE, "training.updates": 10_000},
         # Seeds that fail in 10,000 updates are slow, not stuck: see docs/results.md.
         "paper": {**PAPER_SIZES, **RATE, **RECIPE, "training.updates": 30_000},

@@ -35,6 +35,15 @@ PAPER_SIZES = {
     "memory.content": 32,
     "training.learning_rate": 3e-3,
 }
+SMOKE = {
+    **PAPER_SIZES,
+    "model.hidden": 48,
+    "memory.content": 16,
+    "task.valid_sequences": 256,
+    "task.test_sequences": 512,
+    "training.updates": 200,
+    "training.evaluate_every": 50,
+}
 # DEVIATION(sec. NTM Tasks): at a constant rate runs get worse again midway, so it decays.
 RATE = {
     "training.batch": 64,

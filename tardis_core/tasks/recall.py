@@ -19,6 +19,7 @@ from tardis_core.tasks.base import TASKS, Batch, Signature
 from tardis_core.tasks.generated import (
     PAPER_SIZES,
     RATE,
+    SMOKE,
     SOFT_MEMORIES,
     GeneratedConfig,
     GeneratedTask,
@@ -94,16 +95,7 @@ class Recall(GeneratedTask):
     markers: ClassVar = {ITEM: "item", QUERY: "query"}
     signature = Signature(inputs=BITS + 2, symbols=False, outputs=BITS, bits=True, boundary=QUERY)
     presets: ClassVar = {
-        "smoke": {
-            **PAPER_SIZES,
-            "model.hidden": 48,
-            "memory.content": 16,
-            "task.longest": 3,
-            "task.valid_sequences": 256,
-            "task.test_sequences": 512,
-            "training.updates": 200,
-            "training.evaluate_every": 50,
-        },
+        "smoke": {**SMOKE, "task.longest": 3},
         "small": {**PAPER_SIZES, **RATE, **RECIPE, "training.updates": 10_000},
         "paper": {**PAPER_SIZES, **RATE, **RECIPE, "training.updates": 20_000},
     }
