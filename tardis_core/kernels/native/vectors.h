@@ -127,8 +127,11 @@ static inline vec vexp(vec x) {
 /* 1 / x for x in [1, exp(EXP_LIMIT) + 1]. */
 static inline vec reciprocal(vec x) {
 #ifdef ROUGH_RECIPROCAL
-    vec y = (vec)ROUGH_RECIPROCAL(x);
-    return y * (2 - x * y); /* one step of Newton: from 12 or 14 bits to all */
+    /* One step of third order: from 12 or 14 bits to all. With one of Newton a gate that is shut or
+       open would, on processors whose guess for 1 / 1 is not 1, miss 0 or 1 by a rounding, and what is
+       saturated would pass a gradient. */
+    vec y = (vec)ROUGH_RECIPROCAL(x), error = 1 - x * y;
+    return y + y * (error + error * error);
 #else
     return 1 / x;
 #endif
