@@ -31,6 +31,7 @@ ALWAYS: Ranges = {
 }
 # A model that chooses also where to write cannot have its reads tried alone.
 OF_TARDIS: Ranges = {
+    "memory.fewest": share(1.0, 0.25, low=0.25),  # a memory that overflows more and less
     "estimator.tried": choices(0, 8),  # three times the time, and reads judged without chance
 }
 

@@ -264,7 +264,7 @@ def test_an_unknown_setting_suggests_the_close_one_and_lists_all():
     assert refused("memory.cels", 4) == (
         "unknown setting 'memory.cels' (did you mean memory.cells?); memory has: memory.address, "
         "memory.address_density, memory.address_scale, memory.attention, memory.cells, "
-        "memory.content, memory.gain, memory.match"
+        "memory.content, memory.fewest, memory.gain, memory.match"
     )
 
 

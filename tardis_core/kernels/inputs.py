@@ -168,7 +168,8 @@ def of_tardis(
         attached: whether gradients flow from the read logits to h, x and the contents.
     """
     B, H = x_TBD.shape[1], model.config.hidden
-    parts, weight, address_KA = modules_of(model), parameter_of, model.address_KA
+    parts, weight = modules_of(model), parameter_of
+    address_KA = model.address_KA[: model.cells_of(state, noise)]
     controller, addressing = parts["controller"], parts["addressing"]
     gates, attention = modules_of(controller), modules_of(addressing)
     memory = None if state is None else state.memory
@@ -190,7 +191,7 @@ def of_tardis(
         read_b_P=weight(attention["W_x"], "bias"),
         read_W_h_PH=weight(attention["W_h"]),
         read_W_c_PC=cells.content_PC,
-        read_W_u_PK=weight(attention["W_u"]),
+        read_W_u_PK=cells.usage_PK,
         address_KP=cells.address_KP,
         a_P=weight(addressing, "a"),
         w_tau_1H=None if w_tau is None else w_tau.weight,

@@ -15,10 +15,11 @@ MATCH_QUIET = 0.1  # what else speaks for a cell, times its usual scale
 
 
 class CellWeights(NamedTuple):
-    """W_m in its two parts: what it makes of the fixed addresses, and what awaits the contents."""
+    """The weights of the cells in use; W_m comes in two parts."""
 
-    address_KP: Tensor
-    content_PC: Tensor
+    address_KP: Tensor  # what W_m makes of the fixed addresses
+    content_PC: Tensor  # what awaits the contents
+    usage_PK: Tensor  # W_u
 
 
 class Addressing(nn.Module):
@@ -72,10 +73,13 @@ class Addressing(nn.Module):
             self.a[half] = sign * MATCH_HEIGHT / self.a.numel() ** 0.5
 
     def cell_weights(self, address_KA: Tensor) -> CellWeights:
-        """What is the same at every step of a sequence: W_m of the addresses, W_m for contents."""
+        """What is the same at every step of a sequence that has these cells: the first of all."""
         widths = [self.address_width, self.W_m.in_features - self.address_width]
         address_PA, content_PC = self.W_m.weight.split_with_sizes(widths, dim=1)
-        return CellWeights(F.linear(address_KA, address_PA), content_PC)
+        usage_PK, cells = self.W_u.weight, len(address_KA)
+        if cells < usage_PK.shape[1]:
+            usage_PK = usage_PK[:, :cells]
+        return CellWeights(F.linear(address_KA, address_PA), content_PC, usage_PK)
 
     def forward(
         self, h_BH: Tensor, zx_BP: Tensor, cells: CellWeights, memory: MemoryState
@@ -92,6 +96,6 @@ class Addressing(nn.Module):
         """
         # DEVIATION(eq 4): h_{t-1}; when the cell is chosen there is no h_t yet.
         cells_BKP = F.linear(memory.content_BKC, cells.content_PC) + cells.address_KP
-        common_BP = self.W_h(h_BH) + zx_BP + self.W_u(usage(memory.reads_BK))
+        common_BP = self.W_h(h_BH) + zx_BP + F.linear(usage(memory.reads_BK), cells.usage_PK)
         pi_BK = torch.tanh(cells_BKP + common_BP.unsqueeze(1)) @ self.a
         return pi_BK.to(memory.last_read_BK.dtype) - LAST_READ_PENALTY * memory.last_read_BK

@@ -68,9 +68,11 @@ class MemoryConfig(CellsConfig):
     attention: int = 0  # P, the width of the addressing MLP; 0 takes a quarter of `model.hidden`
     gain: float = 1.0  # initial scale of W_m in the read logits, times the usual one
     match: bool = False  # reads begin with a preference for cells whose content is like the state
+    fewest: float = 1.0  # of K: a batch of training has the first K' cells, drawn from these to all
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require(0 < self.fewest <= 1, f"memory.fewest must be in (0, 1], not {self.fewest}")
         require(self.attention >= 0, f"memory.attention must not be negative: {self.attention}")
         require(self.gain > 0, f"memory.gain must be above 0, not {self.gain}")
 
@@ -153,11 +155,11 @@ class WormholeModel(SequenceModel):
         )
         self.register_buffer("address_KA", addresses)  # saved with the model, never trained
 
-    def initial_state(self, batch: int, like: Tensor) -> TardisState:
+    def initial_state(self, batch: int, like: Tensor, cells: int | None = None) -> TardisState:
         size = self.memory_config
         return TardisState(
             ControllerState.empty(batch, self.config.hidden, like),
-            mem.empty(batch, size.cells, size.content, like),
+            mem.empty(batch, cells or size.cells, size.content, like),
         )
 
     def draw_reset(self, x_TBD: Tensor, generator: torch.Generator) -> Tensor | None:
@@ -185,7 +187,7 @@ class WormholeModel(SequenceModel):
             place_BK: the one-hot place of the write; None takes that of Algorithm 1.
         """
         memory = state.memory
-        r_BQ = mem.read(w_BK, self.address_KA, memory.content_BKC)
+        r_BQ = mem.read(w_BK, self.address_KA[: w_BK.shape[1]], memory.content_BKC)
         controller, reset_B2 = self.controller(
             zx_gates_BG, r_BQ, state.controller, reset_noise_B2, dropout_BH
         )
@@ -208,6 +210,7 @@ class Tardis(WormholeModel):
     """At every step: choose a cell, read it, update the controller, write its micro-state."""
 
     Memory = MemoryConfig
+    memory_config: MemoryConfig
     discrete = True
     reads_alone = True
 
@@ -234,12 +237,30 @@ class Tardis(WormholeModel):
 
     def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> TardisNoise:
         reset_TB2 = self.draw_reset(x_TBD, generator)
-        cells = (*x_TBD.shape[:2], self.memory_config.cells)
+        cells = self._draw_cells(generator)
         return TardisNoise(
-            read_TBK=gumbel(cells, x_TBD, generator),
+            read_TBK=gumbel((*x_TBD.shape[:2], cells), x_TBD, generator),
             reset_TB2=reset_TB2,
             dropout_TBH=recurrent_dropout(self.config, x_TBD, generator),
         )
+
+    def _draw_cells(self, generator: torch.Generator) -> int:
+        """How many cells a batch has."""
+        # DEVIATION(alg 1): a memory that overflows at all lengths, sooner or later, teaches what to
+        # keep of a sequence that is too long, and to know what was not kept.
+        most = self.memory_config.cells
+        fewest = max(1, round(self.memory_config.fewest * most))
+        if fewest == most:
+            return most
+        return int(
+            torch.randint(fewest, most + 1, (), generator=generator, device=generator.device)
+        )
+
+    def cells_of(self, state: TardisState | None, noise: TardisNoise | None) -> int:
+        """The number of cells of a sequence: that of its state or, if it begins, of its noise."""
+        if state is not None:
+            return state.memory.reads_BK.shape[1]
+        return self.memory_config.cells if noise is None else noise.read_TBK.shape[-1]
 
     def forward(
         self,
@@ -252,11 +273,12 @@ class Tardis(WormholeModel):
         if backend != "reference":
             hidden, *parts = kernels.run_tardis(backend, self, x_TBD, state, mask_TB, noise)
             return hidden, TardisState(*parts)
-        state = state or self.initial_state(x_TBD.shape[1], x_TBD)
+        K = self.cells_of(state, noise)
+        state = state or self.initial_state(x_TBD.shape[1], x_TBD, K)
         # What does not depend on the step before is computed for the whole sequence.
         zx_gates_TBG = self.controller.project_inputs(x_TBD)
         zx_read_TBP = self.addressing.W_x(self.estimator.addressing_view(x_TBD))
-        cells = self.addressing.cell_weights(self.address_KA)
+        cells = self.addressing.cell_weights(self.address_KA[:K])
         steps = []
         for t, (zx_gates_BG, zx_read_BP) in enumerate(
             zip(zx_gates_TBG.unbind(), zx_read_TBP.unbind(), strict=True)

@@ -20,6 +20,8 @@ from tardis_core.training.objective import Objective, objective
 from tardis_core.training.parts import Part, join, split
 from tardis_core.training.schedule import learning_rate
 
+# Settings that change the shape of a state from batch to batch, unless they have these values.
+NEED_BEGINNINGS = {"estimator.copies": 1, "memory.fewest": 1.0}
 Row = dict[str, float]  # one validation: what was measured, by name
 
 
@@ -57,6 +59,8 @@ class Trainer:
             fused=self.device.type in ("cpu", "cuda"),  # one call for all parameters
         )
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
+        # Even a text begins with its first batch: whether it goes on shows in the second.
+        self._goes_on = self.task.train_batch(1).continues
         self.carried: State | None = None  # recurrent state, for text that goes on
         self.update = 0
         self.best: float | None = None
@@ -64,7 +68,7 @@ class Trainer:
         self.history: list[Row] = []
         self._sums: Row = {}  # of the updates since the last validation
         self._seconds = 0.0
-        self._check_copies()
+        self._check_beginnings()
         _ = self.backend  # one that cannot run this is refused now, before anything is written
 
     def _parameter_groups(self) -> list[dict[str, Any]]:
@@ -75,14 +79,15 @@ class Trainer:
         rest = [each for each in self.network.parameters() if each not in known]
         return [{"params": group} for group in (rest, choosing) if group]
 
-    def _check_copies(self) -> None:
-        # Even a text begins with its first batch: whether it goes on shows in the second.
-        copies = self.config.settings().get("estimator.copies", 1)
-        if copies > 1 and self.task.train_batch(1).continues:
-            raise UserError(
-                f"estimator.copies={copies} needs sequences that begin anew, and those of "
-                f"{self.config.task} go on from batch to batch; leave it at 1"
-            )
+    def _check_beginnings(self) -> None:
+        settings = self.config.settings()
+        for name, plain in NEED_BEGINNINGS.items():
+            value = settings.get(name, plain)
+            if value != plain and self._goes_on:
+                raise UserError(
+                    f"{name}={value} needs sequences that begin anew, and those of "
+                    f"{self.config.task} go on from batch to batch; leave it at {plain}"
+                )
 
     @property
     def backend(self) -> str:
@@ -135,7 +140,7 @@ class Trainer:
         started = time.perf_counter()
         batch = self.task.train_batch(self.update).to(self.device)
         done = self._differentiate(batch)
-        whole = join(done)
+        whole = join(done, self._goes_on)
         norm = self._descend(whole.loss)
         for _, made in done:
             self.network.model.after_batch(made.hidden, self._progress)

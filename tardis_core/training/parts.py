@@ -40,21 +40,27 @@ class Whole(NamedTuple):
     loss: float
     task_loss: float
     figures: dict[str, float]
-    state: State
+    state: State | None  # with which the next batch goes on
 
 
-def join(done: Sequence[tuple[Part, Objective]]) -> Whole:
-    """The figures of the whole batch, and its state."""
+def join(done: Sequence[tuple[Part, Objective]], goes_on: bool) -> Whole:
+    """The figures of the whole batch, and its state if the sequences go on."""
 
     def mean(values: Sequence[Tensor]) -> float:
         pairs = zip(done, values, strict=True)
         return sum(part.share * float(value.detach()) for (part, _), value in pairs)
 
     made = [each for _, each in done]
-    states = [map_state(torch.Tensor.detach, each.state) for each in made]
     return Whole(
         mean([each.loss for each in made]),
         mean([each.task_loss for each in made]),
         {name: mean([each.figures[name] for each in made]) for name in made[0].figures},
-        states[0] if len(states) == 1 else map_state(lambda *parts: torch.cat(parts), *states),
+        _side_by_side([each.state for each in made]) if goes_on else None,
     )
+
+
+def _side_by_side(states: Sequence[State]) -> State:
+    detached = [map_state(torch.Tensor.detach, each) for each in states]
+    if len(detached) == 1:
+        return detached[0]
+    return map_state(lambda *parts: torch.cat(parts), *detached)

@@ -39,7 +39,6 @@ def try_cells(
     if start:
         mask_TB = batch.steps(slice(start)).mask_TB
         _, state = model(x_TBD[:start], before, mask_TB, noise.map(lambda part: part[:start]))
-    state = state or model.initial_state(B, x_TBD)
 
     def copied(part: Tensor) -> Tensor:
         """The last steps of something, a copy a cell."""
@@ -50,7 +49,7 @@ def try_cells(
     cell_N = torch.arange(K, device=device).repeat(B)
     forced = noise.map(copied).reading((step_B - start).repeat_interleave(K), cell_N)
     rest = batch.steps(slice(start, T)).copied(K)
-    many = map_state(lambda part: part.repeat_interleave(K, dim=0), state)
+    many = state and map_state(lambda part: part.repeat_interleave(K, dim=0), state)
     hidden, _ = model(copied(x_TBD), many, rest.mask_TB, forced)
 
     def reward(logits_WNO: Tensor) -> Tensor:
