@@ -26,6 +26,8 @@ from tardis_core.tasks.details import Curve, Detail
 
 EVALUATION_BATCH = 256
 LENGTHS = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4, 5)  # of `details`, times the greatest length
+COST = "binary cross-entropy (nats a bit)"
+BEYOND = 1.5  # times the greatest length: where the places of an answer are told apart
 # What the paper says of both tasks (section "NTM Tasks"), under the names of our settings.
 PAPER_SIZES = {
     "model.hidden": 120,
@@ -126,19 +128,40 @@ class GeneratedTask(Task):
         result = score(network, self.signature, self._evaluation_batches(split, length))
         return nats_a_bit(result, self.signature)
 
+    @torch.no_grad()
+    def cost_by_place(self, network: Network, split: Split, length: int) -> tuple[float, ...]:
+        """Nats a bit at each step of the answer."""
+        device = next(network.parameters()).device
+        costs = []
+        for batch in self._evaluation_batches(split, length):
+            batch = batch.to(device)
+            prediction, _ = network(batch.inputs, asked_TB=batch.scored_TB)
+            ll_TB = self.signature.log_likelihood(prediction.logits_TBO, batch)
+            costs.append(-ll_TB[batch.scored_TB[:, 0]] / self.signature.outputs)
+        return tuple(torch.cat(costs, 1).mean(1).tolist())
+
     def details(self, network: Network, split: Split) -> list[Detail]:
-        """The cost at lengths up to five times the greatest of training."""
+        """The cost at lengths up to five times the greatest of training, and of each place."""
         longest = self.config.longest
+        beyond = round(BEYOND * longest)
+        by_place = self.cost_by_place(network, split, beyond)
         lengths = sorted({max(self.config.shortest, round(longest * part)) for part in LENGTHS})
         return [
             Curve(
                 name="cost_by_length",
                 x_label="length",
-                y_label="binary cross-entropy (nats a bit)",
+                y_label=COST,
                 x=tuple(lengths),
                 y=tuple(self.cost(network, split, length) for length in lengths),
                 seen=longest,
-            )
+            ),
+            Curve(
+                name="cost_by_place",
+                x_label=f"place in the answer at length {beyond}",
+                y_label=COST,
+                x=tuple(range(1, len(by_place) + 1)),
+                y=by_place,
+            ),
         ]
 
     def count(self, split: Split) -> int:

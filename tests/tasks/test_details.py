@@ -25,7 +25,7 @@ def test_a_confusion_by_hand():
 @pytest.mark.parametrize("task", ["copy", "recall"])
 def test_the_cost_by_length_goes_to_five_times_the_training_and_holds_the_metric(task):
     network, built = made(task, **{"task.test_sequences": 64})
-    (curve,) = built.details(network, "test")
+    curve, _ = built.details(network, "test")
     longest = built.config.longest
     assert curve.x[-1] == 5 * longest
     assert curve.x[0] >= built.config.shortest
@@ -34,6 +34,16 @@ def test_the_cost_by_length_goes_to_five_times_the_training_and_holds_the_metric
     assert (
         dict(zip(curve.x, curve.y, strict=True))[longest] == built.evaluate(network, "test")["bce"]
     )
+
+
+@pytest.mark.parametrize(("task", "length", "places"), [("copy", 8, 8), ("recall", 4, 3)])
+def test_the_cost_by_place_holds_the_cost_of_its_length(task, length, places):
+    network, built = made(task, **{"task.test_sequences": 300})
+    _, curve = built.details(network, "test")
+    assert curve.x_label == f"place in the answer at length {length}"
+    assert curve.x == tuple(range(1, places + 1))
+    assert np.mean(curve.y) == pytest.approx(built.cost(network, "test", length), rel=1e-5)
+    assert len(set(curve.y)) == places
 
 
 def test_the_confusion_of_digits_holds_the_error():
