@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from orchestrator import comparison
 from orchestrator.evidence import Evidence, Group
@@ -73,6 +74,8 @@ def _curves(axes: Axes, evidence: Evidence, along: str) -> None:
     low, high = axes.get_ylim()
     if low > 0 and high / low > WIDE:
         axes.set_yscale("log")
+        for which in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+            which(LogFormatter())  # plain numbers, not powers of ten
     axes.set_ylabel(f"validation {evidence.metric.name}")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8, title="(runs)", title_fontsize=8)
