@@ -48,7 +48,8 @@ def test_where_more_is_better_the_greatest_leads():
     assert leaderboard.table(SweepPlan(**{**vars(plan), "better": "higher"}))["number"][0] == 0
 
 
-def test_the_text_shows_what_differs_under_the_name_of_the_metric():
+def test_the_text_shows_what_differs_under_the_name_of_the_metric(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # room for every column
     plan = make_plan()
     fill(plan, [0.5, 0.1])
     text = leaderboard.text(plan)
