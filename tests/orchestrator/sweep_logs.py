@@ -52,7 +52,10 @@ PRUNED = ("KILLED", {"pruned": "true"})
 def fill(plan: SweepPlan, values: list) -> None:
     """Trials with these values: None is a failure, a tuple the last value of a pruned one."""
     study = optuna.create_study(
-        study_name=plan.name, storage=study_storage(plan.folder), direction="minimize"
+        study_name=plan.name,
+        storage=study_storage(plan.folder),
+        direction="minimize",
+        sampler=optuna.samplers.RandomSampler(seed=0),
     )
     for number, value in enumerate(values):
         trial = study.ask()
