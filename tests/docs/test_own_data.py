@@ -53,7 +53,7 @@ def test_it_is_compared_and_searched(mytext, capsys):
     assert compare.main([*mytext, "--smoke", "--seeds", "2", "--dry-run"]) == 0
     assert "6 trials of mytext" in capsys.readouterr().out
     assert sweep_command.main([*mytext, "--smoke", "--dry-run"]) == 0
-    assert "tried first: 2 configurations" in capsys.readouterr().out
+    assert "tried first: 2\n" in capsys.readouterr().out
 
 
 def test_what_is_missing_is_said(mytext, tmp_path, capsys):
