@@ -14,6 +14,7 @@ import torch
 from tardis_core.config import Config
 from tardis_core.tasks.base import Task
 from tardis_core.training.loop import Row, Trainer
+from tardis_core.training.schedule import new_phase
 
 JUDGES = ("mean", "worst")
 
@@ -70,7 +71,8 @@ class SeveralSeeds:
         seeds = [trainer.config.seed for trainer in self.trainers]
         merged |= {f"{key}_seed{s}": value for s, value in zip(seeds, values, strict=True)}
         merged |= {"update": self.update, key: self._judged(values)}
-        if metric.improves(merged[key], self.best):
+        fresh = new_phase(self.best_update, self.update, self.config.training)
+        if metric.improves(merged[key], None if fresh else self.best):
             self.best, self.best_update = merged[key], self.update
         self.history.append(merged)
         return merged

@@ -50,6 +50,10 @@ def generated_space(task: str) -> TaskSpace:
                 **ALWAYS,
             },
         },
-        as_in_the_paper={"estimator.auxiliary_share": 1.0, "estimator.auxiliary_until": 0.0},
+        as_in_the_paper={
+            "estimator.auxiliary_share": 1.0,
+            "estimator.auxiliary_until": 0.0,
+            "memory.fewest": 1.0,
+        },
         of_models={"tardis": OF_TARDIS},
     )

@@ -88,8 +88,9 @@ def make_config(
     estimator = _estimator_for(model, estimator)
     task_class, sections = TASKS.get(task), _section_classes(task, model, estimator)
     defaults = dict(task_class.presets[scale])
-    for part in (model, estimator, f"{model}:{estimator}"):
-        defaults |= task_class.recipes.get(part, {})
+    for who in (model, estimator, f"{model}:{estimator}"):
+        for part in (who, f"{who}@{scale}"):
+            defaults |= task_class.recipes.get(part, {})
     # A preset speaks of TARDIS's memory and gates too; a model without them leaves that out.
     known = {key: value for key, value in defaults.items() if _has(sections, key)}
     return _build(task, model, estimator, scale, seed, sections, known | dict(overrides or {}))

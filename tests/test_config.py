@@ -65,6 +65,19 @@ def test_the_recipe_of_both_beats_that_of_either(monkeypatch):
     assert hidden(model="dntm-discrete", estimator="reinforce") == 25
 
 
+def test_a_recipe_of_one_scale_beats_that_of_all(monkeypatch):
+    recipes = {"tardis@small": {"model.hidden": 21}, "tardis": {"model.hidden": 20}}
+    preset(monkeypatch, {"model.hidden": 10}, **recipes)
+    assert (hidden(scale="small"), hidden(scale="paper")) == (21, 20)
+    assert hidden(model="lstm", scale="small") == 10
+
+
+def test_who_a_recipe_is_for_counts_before_its_scale(monkeypatch):
+    recipes = {"tardis@small": {"model.hidden": 21}, "tardis:gumbel": {"model.hidden": 24}}
+    preset(monkeypatch, {"model.hidden": 10}, **recipes)
+    assert hidden(scale="small") == 24
+
+
 def test_the_user_has_the_last_word(monkeypatch):
     preset(monkeypatch, {"model.hidden": 10}, gumbel={"model.hidden": 25})
     assert hidden(overrides={"model.hidden": 30}) == 30
@@ -110,7 +123,9 @@ def test_presets_and_recipes_name_settings_that_some_run_has(task):
 
 @pytest.mark.parametrize("task", TASKS.names())
 def test_recipes_belong_to_a_model_or_an_estimator_or_both(task):
-    for name in TASKS.get(task).recipes:
+    for key in TASKS.get(task).recipes:
+        name, _, scale = key.partition("@")
+        assert scale in ("", *SCALES)
         model, _, estimator = name.rpartition(":")
         assert name in {*MODELS.names(), *ESTIMATORS.names()} or (
             model in MODELS.names() and estimator in ESTIMATORS.names()
@@ -264,7 +279,7 @@ def test_an_unknown_setting_suggests_the_close_one_and_lists_all():
     assert refused("memory.cels", 4) == (
         "unknown setting 'memory.cels' (did you mean memory.cells?); memory has: memory.address, "
         "memory.address_density, memory.address_scale, memory.attention, memory.cells, "
-        "memory.content, memory.fewest, memory.gain, memory.match"
+        "memory.content, memory.fewest, memory.fewest_from, memory.gain, memory.match"
     )
 
 

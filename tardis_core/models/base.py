@@ -105,6 +105,9 @@ class SequenceModel(nn.Module, ABC):
         """The parts that choose cells; an estimator may train them at a rate of its own."""
         return ()
 
+    def before_batch(self, progress: float) -> None:
+        """Make ready for a batch of training; `progress` is the share of the training done."""
+
     def after_batch(self, hidden: Hidden, progress: float) -> None:
         """Take note of a batch, after its update; `progress` is the share of the training done.
 

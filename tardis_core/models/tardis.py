@@ -69,10 +69,13 @@ class MemoryConfig(CellsConfig):
     gain: float = 1.0  # initial scale of W_m in the read logits, times the usual one
     match: bool = False  # reads begin with a preference for cells whose content is like the state
     fewest: float = 1.0  # of K: a batch of training has the first K' cells, drawn from these to all
+    fewest_from: float = 0.0  # the share of the training after which batches have fewer cells
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(0 < self.fewest <= 1, f"memory.fewest must be in (0, 1], not {self.fewest}")
+        start = self.fewest_from
+        require(0 <= start < 1, f"memory.fewest_from must be at least 0 and below 1, not {start}")
         require(self.attention >= 0, f"memory.attention must not be negative: {self.attention}")
         require(self.gain > 0, f"memory.gain must be above 0, not {self.gain}")
 
@@ -219,6 +222,7 @@ class Tardis(WormholeModel):
     ) -> None:
         super().__init__()
         self.estimator = estimator
+        self._progress = 0.0  # the share of the training that is done
         self.addressing = Addressing(
             inputs=inputs,
             hidden=model.hidden,
@@ -235,6 +239,9 @@ class Tardis(WormholeModel):
     def choosing(self) -> Sequence[nn.Module]:
         return (self.addressing,)
 
+    def before_batch(self, progress: float) -> None:
+        self._progress = progress
+
     def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> TardisNoise:
         reset_TB2 = self.draw_reset(x_TBD, generator)
         cells = self._draw_cells(generator)
@@ -250,7 +257,7 @@ class Tardis(WormholeModel):
         # keep of a sequence that is too long, and to know what was not kept.
         most = self.memory_config.cells
         fewest = max(1, round(self.memory_config.fewest * most))
-        if fewest == most:
+        if fewest == most or self._progress < self.memory_config.fewest_from:
             return most
         return int(
             torch.randint(fewest, most + 1, (), generator=generator, device=generator.device)

@@ -116,7 +116,7 @@ class Task(ABC):
     Config: ClassVar[type]
     metric: ClassVar[Metric]
     # Settings by scale as {"section.key": value}; on top of them those by model, by estimator, and
-    # by both as "model:estimator".
+    # by both as "model:estimator"; what was found at one scale alone as "model@small" and so on.
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
     recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     # What else `evaluate` may give beside the metric, in words.

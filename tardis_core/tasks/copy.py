@@ -50,6 +50,15 @@ MATCHING = {
 }
 
 
+# DEVIATION(alg 1): when the task is learned, batches with fewer cells teach what to do with more
+# vectors than the memory can hold. At scale small it is not learned before the end.
+OVERFLOWING = {
+    "memory.fewest": 0.25,
+    "memory.fewest_from": 0.6,
+    "training.best_from": 0.6,
+}
+
+
 @TASKS.register("copy")
 class Copy(GeneratedTask):
     """Lengths 1 to 20 in the paper's setting; success is below 0.02 at length 20."""
@@ -62,11 +71,18 @@ class Copy(GeneratedTask):
         "smoke": {**SMOKE, "task.longest": 5},
         "small": {**PAPER_SIZES, **RATE, **RECIPE, "training.updates": 10_000},
         # Seeds that fail in 10,000 updates are slow, not stuck: see docs/results.md.
-        "paper": {**PAPER_SIZES, **RATE, **RECIPE, "training.updates": 30_000},
+        "paper": {
+            **PAPER_SIZES,
+            **RATE,
+            **RECIPE,
+            "training.updates": 30_000,
+            "training.evaluate_every": 500,
+        },
     }
     recipes: ClassVar = {
         "reinforce": REINFORCE,
         "tardis:reinforce": MATCHING,
+        "tardis@paper": OVERFLOWING,
         **SOFT_MEMORIES,
     }
 

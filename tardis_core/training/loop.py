@@ -18,7 +18,7 @@ from tardis_core.models.base import State, flatten_state, map_state
 from tardis_core.tasks.base import Batch, Split
 from tardis_core.training.objective import Objective, objective
 from tardis_core.training.parts import Part, join, split
-from tardis_core.training.schedule import learning_rate
+from tardis_core.training.schedule import learning_rate, new_phase
 
 # Settings that change the shape of a state from batch to batch, unless they have these values.
 NEED_BEGINNINGS = {"estimator.copies": 1, "memory.fewest": 1.0}
@@ -139,6 +139,7 @@ class Trainer:
         """One update; returns the loss of the task, in nats."""
         started = time.perf_counter()
         batch = self.task.train_batch(self.update).to(self.device)
+        self.network.model.before_batch(self._progress)
         done = self._differentiate(batch)
         whole = join(done, self._goes_on)
         norm = self._descend(whole.loss)
@@ -202,7 +203,8 @@ class Trainer:
         updates, symbols, seconds = sums.pop("updates"), sums.pop("symbols"), sums.pop("seconds")
         measured = self.evaluate("valid")
         value = measured[self.task.metric.name]
-        if self.task.metric.improves(value, self.best):
+        fresh = new_phase(self.best_update, self.update, self.config.training)
+        if self.task.metric.improves(value, None if fresh else self.best):
             self.best, self.best_update = value, self.update
         row: Row = {
             "update": self.update,

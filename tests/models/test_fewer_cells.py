@@ -114,6 +114,33 @@ def test_it_goes_with_what_else_changes_a_batch(settings):
     assert all(0 < loss < 10 for loss in losses)
 
 
+LATE = {"memory.fewest_from": 0.5, "training.updates": 40}
+
+
+def test_they_may_begin_late_in_the_training(monkeypatch):
+    made, cells = trainer(**LATE), []
+    draw = made.network.model.draw_noise
+
+    def counted(x, generator):
+        noise = draw(x, generator)
+        cells.append(noise.read_TBK.shape[-1])
+        return noise
+
+    monkeypatch.setattr(made.network.model, "draw_noise", counted)
+    for _ in range(40):
+        made.step()
+    assert set(cells[:20]) == {4}
+    assert set(cells[20:]) == {1, 2, 3, 4}
+
+
+def test_a_training_that_is_taken_up_again_knows_how_late_it_is():
+    made, again = trainer(**LATE), trainer(**LATE)
+    for _ in range(25):
+        made.step()
+    again.restore(copy.deepcopy(made.state()))
+    assert [again.step() for _ in range(5)] == [made.step() for _ in range(5)]
+
+
 def test_a_text_that_goes_on_cannot_change_its_number_of_cells():
     config = make_config("ptb", scale="smoke", overrides={"memory.fewest": 0.5})
     with pytest.raises(
@@ -126,3 +153,9 @@ def test_a_text_that_goes_on_cannot_change_its_number_of_cells():
 def test_the_number_is_checked(fewest):
     with pytest.raises(UserError, match=rf"memory.fewest must be in \(0, 1\], not {fewest}"):
         make_config("copy", overrides={"memory.fewest": fewest})
+
+
+@pytest.mark.parametrize("start", [-0.1, 1])
+def test_so_is_when_they_begin(start):
+    with pytest.raises(UserError, match=r"memory.fewest_from must be at least 0 and below 1, not"):
+        make_config("copy", overrides={"memory.fewest_from": start})

@@ -63,3 +63,11 @@ def test_a_seed_that_patience_has_ended_waits_for_the_others():
     list(several.run())
     assert several.finished
     assert all(trainer.finished for trainer in several.trainers)
+
+
+def test_a_best_from_before_its_time_does_not_count_after_it():
+    several = SeveralSeeds(config(**{"training.best_from": 0.5}), None, "cpu", (5, 6), "worst")
+    updates = [several.best_update for _ in several.run()]
+    assert updates[-1] in (4, 6)
+    late = [row["valid_bce"] for row in several.history if row["update"] > 3]
+    assert several.best == min(late)

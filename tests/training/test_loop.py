@@ -142,6 +142,18 @@ def test_a_value_that_is_not_a_number_is_never_the_best():
     assert (trainer.best, trainer.best_update) == (2.0, 8)
 
 
+def test_a_best_from_before_its_time_does_not_count_after_it():
+    trainer = scripted([1.0, 2.0, 5.0, 4.0, 4.5], best_from=0.4)  # of 20 updates: after the eighth
+    best = [(trainer.best, trainer.best_update) for _ in trainer.run()]
+    assert best == [(1.0, 4), (1.0, 4), (5.0, 12), (4.0, 16), (4.0, 16)]
+
+
+def test_what_is_not_a_number_does_not_begin_a_new_time_either():
+    trainer = scripted([1.0, math.nan, 5.0], best_from=0.4)
+    best = [trainer.best for _ in trainer.run()]
+    assert best == [1.0, 1.0, 5.0]
+
+
 # Clipping
 
 
