@@ -51,7 +51,8 @@ MATCHING = {
 
 
 # DEVIATION(alg 1): when the task is learned, batches with fewer cells teach what to do with more
-# vectors than the memory can hold. At scale small it is not learned before the end.
+# vectors than the memory can hold. At scale small it is not learned before the end; gumbel unlearns
+# it with them.
 OVERFLOWING = {
     "memory.fewest": 0.25,
     "memory.fewest_from": 0.6,
@@ -82,7 +83,7 @@ class Copy(GeneratedTask):
     recipes: ClassVar = {
         "reinforce": REINFORCE,
         "tardis:reinforce": MATCHING,
-        "tardis@paper": OVERFLOWING,
+        "tardis:reinforce@paper": OVERFLOWING,
         **SOFT_MEMORIES,
     }
 
