@@ -14,7 +14,7 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 
 from orchestrator.events import Model
-from tardis_core.tasks.base import SCALES
+from tardis_core.scales import SCALES
 
 ALIAS = "champion"
 FOLDER = "model"  # of the artifacts of its run

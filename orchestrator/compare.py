@@ -12,7 +12,8 @@ from pathlib import Path
 
 from orchestrator import comparison_report, dry_run, evidence
 from orchestrator.evidence import Evidence
-from orchestrator.options import add_shared, default_tracking_uri, resumed_plan, shared_plan
+from orchestrator.mlflow_store import default_tracking_uri
+from orchestrator.options import add_shared, resumed_plan, shared_plan
 from orchestrator.outputs import writing_to
 from orchestrator.plan import Candidate, SweepPlan
 from orchestrator.session import carry_out, undelivered

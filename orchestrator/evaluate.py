@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator import trained
-from orchestrator.options import default_tracking_uri
+from orchestrator.mlflow_store import default_tracking_uri
 from orchestrator.outputs import writing_to
 from orchestrator.trained import Trained
 from tardis_core.analysis.details import as_csv, as_text, draw_detail

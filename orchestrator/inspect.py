@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from orchestrator import trained
-from orchestrator.options import default_tracking_uri
+from orchestrator.mlflow_store import default_tracking_uri
 from orchestrator.outputs import writing_to
 from tardis_core.analysis.inspection import inspect_model
 from tardis_core.cli import Parser, command

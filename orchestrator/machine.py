@@ -1,22 +1,11 @@
-"""What a result was made with: versions, code and hardware."""
+"""What a result was made with: code and hardware."""
 
-import importlib.metadata
 import os
 import platform
 import subprocess
 from pathlib import Path
 
 import torch
-
-from tardis_core import __version__
-
-PACKAGES = ("torch", "ray", "numpy")  # a trial must run the same on every node
-
-
-def versions() -> dict[str, str]:
-    """The versions that a result depends on."""
-    found = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"python": platform.python_version(), "tardis_core": __version__, **found}
 
 
 def git_commit() -> str:

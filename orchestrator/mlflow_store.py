@@ -190,3 +190,8 @@ def reason(error: BaseException) -> str:
     """An error in one line."""
     lines = str(error).strip().splitlines()
     return masked(lines[0] if lines else type(error).__name__)
+
+
+def default_tracking_uri() -> str:
+    """MLFLOW_TRACKING_URI, or a database in the working folder."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path('mlflow.db').absolute()}"

@@ -5,11 +5,11 @@ import os
 import re
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from orchestrator.mlflow_store import default_tracking_uri
 from orchestrator.plan import PLAN_FILE, SweepPlan, check_name, folder_of, load_plan
 from orchestrator.run import space_of
 from orchestrator.several_seeds import JUDGES
@@ -21,7 +21,8 @@ from tardis_core.errors import UserError
 from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS
 from tardis_core.registry import Registry
-from tardis_core.tasks.base import SCALES, TASKS
+from tardis_core.scales import SCALES
+from tardis_core.tasks.base import TASKS
 
 DEFAULT_TRIALS = {"smoke": 6, "small": 40, "paper": 100}
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -293,8 +294,3 @@ def _seconds(text: str) -> float:
             f"--time-budget is a number with a unit, such as 90s, 30m or 2h, not {text!r}"
         )
     return float(found[1]) * UNITS[found[2]]
-
-
-def default_tracking_uri() -> str:
-    """MLFLOW_TRACKING_URI, or a database in the working folder."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path('mlflow.db').absolute()}"

@@ -10,7 +10,6 @@ from typing import Any
 import matplotlib
 import matplotlib.pyplot as plt
 import optuna
-from optuna.importance import get_param_importances
 from optuna.trial import TrialState
 from optuna.visualization import matplotlib as draw
 
@@ -42,6 +41,8 @@ def _to_files() -> Iterator[None]:
 
 def _telling(study: optuna.Study) -> list[str]:
     """The parameters that matter most, among those that every complete trial has."""
+    from optuna.importance import get_param_importances  # here: it brings scikit-learn, a second
+
     try:
         with warnings.catch_warnings(action="ignore"):
             return list(get_param_importances(study))[:MOST_AXES]

@@ -8,10 +8,9 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from orchestrator.machine import versions
 from orchestrator.masking import masked
+from orchestrator.node import filesystem_of, probe, versions
 from orchestrator.plan import SweepPlan
-from orchestrator.storage import filesystem_of
 from tardis_core.errors import UserError
 
 MEMORY_PER_TRIAL = 0.7e9  # bytes: a worker with torch loaded
@@ -52,19 +51,19 @@ def _check_storage(plan: SweepPlan) -> None:
 def _check_nodes(plan: SweepPlan) -> None:
     """Every node must see the storage of the driver and have its versions."""
     filesystem, path = filesystem_of(plan.ray_storage)
-    probe = f"{path}/.probe-{uuid.uuid4().hex}"
-    with filesystem.open_output_stream(probe) as stream:
+    written = f"{path}/.probe-{uuid.uuid4().hex}"
+    with filesystem.open_output_stream(written) as stream:
         stream.write(b"shared")
     try:
         nodes = [node for node in ray.nodes() if node["Alive"]]
-        found = ray.get([_probe_on(node["NodeID"], plan.ray_storage, probe) for node in nodes])
+        found = ray.get([_probe_on(node["NodeID"], plan.ray_storage, written) for node in nodes])
     except RayError as error:
         raise UserError(
             "every node must have this program and the storage, and one could not be asked "
             f"({_last_line(error)}); install it there as it is here, or use its image"
         ) from error
     finally:
-        filesystem.delete_file(probe)
+        filesystem.delete_file(written)
     for node, (sees, theirs) in zip(nodes, found, strict=True):
         _judge(node["NodeManagerAddress"], sees, theirs, plan.ray_storage)
 
@@ -90,15 +89,9 @@ def _judge(address: str, sees: bool, theirs: dict[str, str], storage: str) -> No
         )
 
 
-def _probe_on(node: str, storage: str, probe: str) -> Any:
+def _probe_on(node: str, storage: str, path: str) -> Any:
     pinned = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
-    return _probe.options(scheduling_strategy=pinned, num_cpus=0).remote(storage, probe)
-
-
-@ray.remote
-def _probe(storage: str, probe: str) -> tuple[bool, dict[str, str]]:
-    filesystem, _ = filesystem_of(storage)
-    return filesystem.get_file_info(probe).is_file, versions()
+    return ray.remote(probe).options(scheduling_strategy=pinned, num_cpus=0).remote(storage, path)
 
 
 def _check_memory(at_once: int) -> None:

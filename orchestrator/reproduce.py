@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from orchestrator import machine
+from orchestrator import machine, node
 from orchestrator.outputs import writing_to
 from orchestrator.reproductions.base import REPRODUCTIONS, Outcome, Request
 from tardis_core.cli import Parser, command
 from tardis_core.commands import data_options
 from tardis_core.data.files import write_atomically
 from tardis_core.errors import UserError
-from tardis_core.tasks.base import SCALES
+from tardis_core.scales import SCALES
 
 ALL = "all"
 EXAMPLES = """
@@ -105,7 +105,7 @@ def summary(name: str, request: Request, outcome: Outcome, seconds: float) -> st
     shown = [path for path in outcome.files if path.suffix == ".png"]
     # A link of Markdown ends at a space.
     links = [(path.stem, quote(str(path.relative_to(request.folder)))) for path in shown]
-    versions = ", ".join(f"{package} {version}" for package, version in machine.versions().items())
+    versions = ", ".join(f"{package} {version}" for package, version in node.versions().items())
     options = ["--scale", request.scale, "--seed", str(request.seed)]
     options += data_options(request.data_dir, request.data)
     again = shlex.join(["python", "-m", "orchestrator.reproduce", name, *options])

@@ -54,6 +54,13 @@ def place(address: str) -> str:
     return "this machine" if address == LOCAL else address
 
 
+def reach(address: str | None) -> None:
+    """Raise `UserError` unless the cluster that was asked for, if any, takes us."""
+    address = address_of(address)
+    if not ray.is_initialized() and address not in (LOCAL, "auto"):
+        ray_token.knock(address)
+
+
 def start_ray(address: str | None, log_file: Path) -> list[Resources]:
     """Connect to a cluster or start one here; returns the resources of its nodes.
 
@@ -64,11 +71,10 @@ def start_ray(address: str | None, log_file: Path) -> list[Resources]:
     quiet(log_file)
     if ray.is_initialized():
         return nodes()
+    reach(address)
     address = address_of(address)
     if address == LOCAL:
         ray_token.keep_to_ourselves()
-    elif address != "auto":
-        ray_token.knock(address)
     try:
         ray.init(
             address=address,

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from orchestrator import trained
-from orchestrator.options import default_tracking_uri
+from orchestrator.mlflow_store import default_tracking_uri
 from tardis_core.cli import Parser, command
 from tardis_core.errors import UserError
 from tardis_core.serving.base import PREDICTORS

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from orchestrator import machine, preflight, report, trust
+from orchestrator import machine, node, preflight, report, trust
 from orchestrator.delivery import REFUSED
 from orchestrator.event_log import EventLog, open_log
 from orchestrator.events import SweepEnded, SweepStarted
@@ -18,7 +18,7 @@ from orchestrator.masking import masked
 from orchestrator.mlflow_store import prepare_store
 from orchestrator.noise import quiet
 from orchestrator.plan import SweepPlan
-from orchestrator.run import ended, run, slots, start_ray
+from orchestrator.run import ended, reach, run, slots, start_ray
 from orchestrator.tracking import Tracker
 from orchestrator.view import View
 from tardis_core.build import load_data
@@ -46,6 +46,7 @@ def carry_out(plan: SweepPlan, address: str | None = None) -> Outcome:
     """
     if plan.folder.exists():
         trust.check_folder(plan.folder)
+    reach(address)  # before anything is written
     data = load_data(base_config(plan), plan.data_dir, plan.data)
     prepare_store(plan.tracking_uri, plan.experiment)
     with _opened(plan) as (log, tracker):
@@ -151,7 +152,7 @@ def _tags(plan: SweepPlan, about: Provenance) -> dict[str, str]:
         **data_tags(about),
         "git_commit": machine.git_commit(),
         "hardware": machine.hardware(),
-        **{f"version.{name}": value for name, value in machine.versions().items()},
+        **{f"version.{name}": value for name, value in node.versions().items()},
     }
 
 

@@ -10,17 +10,11 @@ from pathlib import Path
 from pyarrow import fs
 from ray.tune import Checkpoint
 
+from orchestrator.node import filesystem_of
 from orchestrator.plan import SweepPlan
 
 CHECKPOINT, BEST = "checkpoint.pt", "best.pt"
 _EXPERIMENT = re.compile(r"trials-(\d+)")
-
-
-def filesystem_of(storage: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a storage and the path in it."""
-    if "://" in storage:
-        return fs.FileSystem.from_uri(storage)
-    return fs.LocalFileSystem(), str(Path(storage).absolute())
 
 
 def experiments(storage: str) -> list[str]:

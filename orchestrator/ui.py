@@ -6,8 +6,12 @@ import sys
 from collections.abc import Sequence
 
 from orchestrator.masking import masked
-from orchestrator.mlflow_store import check_uri, database_file, reach_store
-from orchestrator.options import default_tracking_uri
+from orchestrator.mlflow_store import (
+    check_uri,
+    database_file,
+    default_tracking_uri,
+    reach_store,
+)
 from orchestrator.plan import SweepPlan, load_plan
 from tardis_core.cli import Parser, command
 from tardis_core.errors import UserError

@@ -18,7 +18,8 @@ from typing import Any, Literal
 from tardis_core.errors import UserError, choices, require
 from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS, ModelConfig
-from tardis_core.tasks.base import SCALES, TASKS
+from tardis_core.scales import SCALES
+from tardis_core.tasks.base import TASKS
 from tardis_core.training.schedule import TrainingConfig
 
 NO_ESTIMATOR = "none"  # of a model that makes no discrete choice

@@ -21,7 +21,8 @@ from tardis_core.data.files import SOURCES, check_source, data_dir
 from tardis_core.errors import Diverged, UserError
 from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS
-from tardis_core.tasks.base import SCALES, TASKS
+from tardis_core.scales import SCALES
+from tardis_core.tasks.base import TASKS
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Row, Trainer
 from tardis_core.training.runs import RunFolder, check_data, load_checkpoint

@@ -13,7 +13,8 @@ from tardis_core.config import config_from_dict, convert, make_config
 from tardis_core.errors import UserError
 from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS
-from tardis_core.tasks.base import SCALES, TASKS
+from tardis_core.scales import SCALES
+from tardis_core.tasks.base import TASKS
 
 SECTIONS = ("task", "model", "memory", "estimator", "training")
 PAIRS = [

@@ -20,7 +20,6 @@ from tardis_core.models.network import Network
 from tardis_core.registry import Registry
 from tardis_core.tasks.details import Detail
 
-SCALES = ("smoke", "small", "paper")
 Split = Literal["valid", "test"]
 
 

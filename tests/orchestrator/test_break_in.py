@@ -78,6 +78,7 @@ def test_no_token_and_a_wrong_token_are_said_in_one_line(cluster: str, tmp_path:
         assert TOKEN not in said
         assert OTHER not in said
     assert not list(tmp_path.glob("*/sweeps/*"))
+    assert not list(tmp_path.glob("*/mlflow.db"))  # nothing half-written
 
 
 def test_the_right_token_gets_in(cluster: str, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from mlflow_stores import fresh_sqlite
 
 from benchmarks.sweep_checks import TINY, doctor, events, runs, start, violations, wait_for
 from orchestrator.plan import load_plan
@@ -26,6 +27,7 @@ def tear_snapshots(trials: Path) -> None:
 def compared(tmp_path_factory):
     """The folder of a comparison of two systems over two seeds, and what its end said."""
     folder = tmp_path_factory.mktemp("compare")
+    fresh_sqlite(folder, tmp_path_factory)
     words = [*("copy", "--smoke", "--name", "c", "--seeds", "2", "--seed", "4")]
     words += ["--candidate", "lstm", "--candidate", "tardis:gumbel"]
     words += [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]

@@ -6,7 +6,7 @@ from ray.exceptions import RayTaskError
 from sweep_logs import make_plan
 
 from orchestrator import preflight
-from orchestrator.machine import versions
+from orchestrator.node import versions
 from tardis_core.errors import UserError
 
 

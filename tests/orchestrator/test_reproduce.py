@@ -16,7 +16,7 @@ from orchestrator.evidence import Evidence, Group, Run
 from orchestrator.reproductions.base import REPRODUCTIONS, Outcome, Request, Row
 from orchestrator.reproductions.tables import orderings
 from tardis_core.config import make_config
-from tardis_core.tasks.base import SCALES
+from tardis_core.scales import SCALES
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import pytest
 
 import search_spaces
 from search_spaces.exploring import explore
-from tardis_core.tasks.base import SCALES
+from tardis_core.scales import SCALES
 
 ALL = ("gumbel", "reinforce")
 

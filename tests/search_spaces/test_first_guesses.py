@@ -8,7 +8,7 @@ import pytest
 import search_spaces
 from tardis_core.config import make_config
 from tardis_core.models.base import MODELS
-from tardis_core.tasks.base import SCALES
+from tardis_core.scales import SCALES
 
 ALL = ("gumbel", "reinforce")
 BOTH = ("tardis", "lstm")

@@ -12,7 +12,8 @@ import search_spaces
 from search_spaces.ranges import OF_MODELS
 from tardis_core.config import make_config
 from tardis_core.models.base import MODELS
-from tardis_core.tasks.base import SCALES, TASKS
+from tardis_core.scales import SCALES
+from tardis_core.tasks.base import TASKS
 
 SETS = [("gumbel",), ("reinforce",), ("gumbel", "reinforce")]
 BOTH = ("tardis", "lstm")
