@@ -124,7 +124,8 @@ def space_of(plan: SweepPlan) -> search_spaces.BoundSpace:
     """What the sweep searches, as a function of an Optuna trial."""
     path = plan.space_path
     try:
-        module = search_spaces.load_file(path) if path else search_spaces.load(plan.task)
+        task = plan.task
+        module = search_spaces.load_file(path, task) if path else search_spaces.load(task)
         fixed = search_spaces.fix(module, plan.fixed)
         return search_spaces.bind(fixed, plan.scale, plan.estimators, plan.models)
     except ValueError as error:

@@ -53,8 +53,8 @@ def load(task: str) -> SpaceModule:
     return cast(SpaceModule, importlib.import_module(f"{PACKAGE}.{task}"))
 
 
-def load_file(path: str | Path) -> "FileSpace":
-    """The space of a user's file."""
+def load_file(path: str | Path, task: str = "") -> "FileSpace":
+    """The space of a user's file, for a task: a file may serve several."""
     try:
         with tokenize.open(path) as file:  # minds the file's own declaration of its encoding
             source = file.read()
@@ -67,22 +67,22 @@ def load_file(path: str | Path) -> "FileSpace":
         raise ValueError(
             f"a search space must be a Python file, not {str(path)!r} ({error})"
         ) from error
-    return FileSpace(str(path), source)
+    return FileSpace(str(path), source, task)
 
 
 class FileSpace:
     """A user's space; it is pickled as its source, because nobody else can import its module."""
 
-    def __init__(self, path: str, source: str) -> None:
-        self.path, self.source = path, source
+    def __init__(self, path: str, source: str, task: str = "") -> None:
+        self.path, self.source, self.task = path, source, task
         module = _execute(path, source)
         self._space = _function(module, path, "space", INTERFACE, 3)
         guess = "first_guesses(scale, estimators)"
         has_guesses = hasattr(module, "first_guesses")
         self._guesses = _function(module, path, "first_guesses", guess, 2) if has_guesses else None
 
-    def __reduce__(self) -> tuple[type, tuple[str, str]]:
-        return FileSpace, (self.path, self.source)
+    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
+        return FileSpace, (self.path, self.source, self.task)
 
     def space(
         self,
@@ -108,9 +108,12 @@ class FileSpace:
         return list(self._call(self._guesses, models, scale, estimators))
 
     def _call(self, function: Callable[..., Any], models: Sequence[str], *arguments: Any) -> Any:
-        """`models` is optional: it matters only where other models than TARDIS are searched."""
-        named = {"models": models} if _takes(function, *arguments, models=models) else {}
-        if not named and tuple(models) != DEFAULT_MODELS:
+        """`models` matters where others than TARDIS are searched, `task` to a file of several."""
+        named: dict[str, Any] = {}
+        for optional in ({"models": models}, {"task": self.task}):
+            if _takes(function, *arguments, **named, **optional):
+                named |= optional
+        if "models" not in named and tuple(models) != DEFAULT_MODELS:
             raise ValueError(
                 f"{self.path}: to search the models {', '.join(models)}, {function.__name__} must "
                 "take an argument `models`"

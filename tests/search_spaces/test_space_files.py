@@ -82,6 +82,16 @@ def test_other_models_are_for_files_that_take_them(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "optional", ["task=''", "*, task=''", "task='', models=()", "models=(), task=''", "**named"]
+)
+def test_a_file_of_several_tasks_is_told_which(tmp_path, optional):
+    told = "named['task']" if optional == "**named" else "task"
+    text = f"def space(trial, scale, estimators, {optional}):\n    return {{'told': {told}}}\n"
+    space = search_spaces.load_file(write(tmp_path, text), "recall")
+    assert ask(space) == ask(pickle.loads(pickle.dumps(space))) == {"told": "recall"}
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("def space(:\n", r"mine\.py: line 1: SyntaxError: "),
