@@ -12,6 +12,14 @@ import torch
 
 torch.set_num_threads(1)
 
+# Files that take longest, begun first: in the end no worker waits for the other.
+LONGEST = ("test_sweep_end_to_end.py", "test_compare_end_to_end.py", "test_placement.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The order of the tests: the longest files, then the rest as it was."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
 
 @pytest.fixture(autouse=True, scope="session")
 def own_cache(tmp_path_factory):
