@@ -1,6 +1,8 @@
 """Imports point in one direction: from the commands down to the data, read from the source."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,3 +122,17 @@ def test_the_checker_catches_a_folder_further_right(source):
 )
 def test_the_checker_lets_everything_else_pass(source):
     assert not violations(source, "tardis_core.data.fake", FORBIDDEN["tardis_core/data"] | OUTSIDE)
+
+
+def test_what_needs_no_training_starts_without_the_libraries_of_training():
+    """Whoever opens the UI, sends events or is asked for its versions does not wait for them."""
+    light = "import sys, orchestrator.delivery_process, orchestrator.node, orchestrator.ui"
+    heavy = {"torch", "ray", "optuna", "sklearn"}
+    told = subprocess.run(
+        [sys.executable, "-c", f"{light}; print({heavy} & set(sys.modules))"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    assert told.stdout.strip() == "set()"
