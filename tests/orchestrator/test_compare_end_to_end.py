@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from mlflow_stores import fresh_sqlite
 
-from benchmarks.sweep_checks import TINY, doctor, events, runs, start, violations, wait_for
+from benchmarks.sweep_checks import TINY, events, runs, start, violations, wait_for
+from orchestrator.doctor import main as doctor
 from orchestrator.plan import load_plan
 
 COMPARE = "orchestrator.compare"
@@ -40,10 +41,11 @@ def compared(tmp_path_factory):
     return folder, (folder / "output.txt").read_text()
 
 
-def test_every_run_is_recorded_once_and_all_sides_agree(compared):
+def test_every_run_is_recorded_once_and_all_sides_agree(compared, monkeypatch, capsys):
     folder, output = compared
     assert not violations(folder, 4), output
-    assert not doctor(folder, "c")
+    monkeypatch.chdir(folder)
+    assert doctor(["c"]) == 0, capsys.readouterr().out
 
 
 def test_runs_are_called_by_system_and_seed_and_have_been_tested(compared):

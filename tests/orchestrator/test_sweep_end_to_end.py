@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from mlflow_stores import fresh_sqlite
 from optuna.trial import TrialState
 
 from benchmarks.browser import CHROMIUM, Browser
@@ -74,6 +75,7 @@ def life(tmp_path_factory):
     folder.mkdir(exist_ok=True)
     with FileLock(folder / "lock"):
         if not (folder / "seen.json").exists():
+            fresh_sqlite(folder, tmp_path_factory)
             (folder / "seen.json").write_text(json.dumps(live(folder)))
     return folder, json.loads((folder / "seen.json").read_text())
 
