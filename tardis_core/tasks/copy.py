@@ -55,8 +55,8 @@ MATCHING = {
 # it with them.
 OVERFLOWING = {
     "memory.fewest": 0.25,
-    "memory.fewest_from": 0.6,
-    "training.best_from": 0.6,
+    "memory.fewest_from": 0.75,
+    "training.best_from": 0.75,
 }
 
 
