@@ -12,8 +12,9 @@ ALWAYS: Ranges = {
     "model.layer_norm": SWITCH,
     "model.reset_gates": SWITCH,
     "model.reset_bias": share(4.0, 1.0),  # from half open to open
-    # Loud addresses drown the contents in the read logits; the gain raises both.
-    "memory.address_scale": rate(0.1, 1.0),
+    # Loud addresses drown the contents in the read logits, which recall needs and copy does not;
+    # the gain raises both.
+    "memory.address_scale": rate(0.1, 4.0),
     "memory.gain": rate(0.5, 8.0),
     "memory.match": SWITCH,
     "training.learning_rate": rate(3e-4, 1e-2),
