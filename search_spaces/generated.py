@@ -12,8 +12,8 @@ ALWAYS: Ranges = {
     "model.layer_norm": SWITCH,
     "model.reset_gates": SWITCH,
     "model.reset_bias": share(4.0, 1.0),  # from half open to open
-    # Loud addresses drown the contents in the read logits, which recall needs and copy does not;
-    # the gain raises both.
+    # Loud addresses drown the contents in the read logits: bad for recall, which looks contents up,
+    # and good for copy, which goes by places. The gain raises both.
     "memory.address_scale": rate(0.1, 4.0),
     "memory.gain": rate(0.5, 8.0),
     "memory.match": SWITCH,

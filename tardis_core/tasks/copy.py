@@ -58,8 +58,6 @@ OVERFLOWING = {
     "memory.fewest_from": 0.75,
     "training.best_from": 0.75,
 }
-
-
 # What a search found on shorter lists for a budget of 10,000 updates (docs/results.md, section 1).
 SEARCHED = {
     "memory.address_scale": 2.6,
