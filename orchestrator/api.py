@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from orchestrator import leaderboard, report, results
-from orchestrator.options import parser, plan_from
-from orchestrator.plan import SweepPlan, load_plan
-from orchestrator.session import carry_out
+from orchestrator.execution.driver import run_sweep
+from orchestrator.planning.options import parser, plan_from
+from orchestrator.planning.plan import SweepPlan, load_plan
+from orchestrator.results import leaderboard, records, report
 from tardis_core.config import Config
 
 
@@ -23,7 +23,7 @@ class Sweep:
     def load(cls, name: str) -> "Sweep":
         """The sweep in `sweeps/NAME`."""
         plan = load_plan(name)
-        done = sum(record.ended for record in results.read(plan).values())
+        done = sum(record.ended for record in records.read(plan).values())
         return cls(plan, done >= plan.trials)
 
     @property
@@ -34,13 +34,13 @@ class Sweep:
     @property
     def curves(self) -> pd.DataFrame:
         """A row a validation of every trial."""
-        return results.curves(self.plan)
+        return records.curves(self.plan)
 
     @property
     def best_config(self) -> Config | None:
         """The configuration of the best trial that ran to its end."""
         number = report.best_trial(self.plan)
-        return None if number is None else results.read(self.plan)[number].config()
+        return None if number is None else records.read(self.plan)[number].config()
 
 
 def _as_numbers(column: pd.Series) -> pd.Series:
@@ -63,7 +63,7 @@ def sweep(task: str | None = None, **options: Any) -> Sweep:
     """
     chosen = parser().parse_args(words(task, **options))
     plan = plan_from(chosen)
-    return Sweep(plan, carry_out(plan, chosen.address).finished)
+    return Sweep(plan, run_sweep(plan, chosen.address).finished)
 
 
 def words(task: str | None, **options: Any) -> list[str]:

@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from orchestrator import comparison_report, dry_run, evidence
-from orchestrator.evidence import Evidence
-from orchestrator.mlflow_store import default_tracking_uri
-from orchestrator.options import add_shared, resumed_plan, shared_plan
-from orchestrator.outputs import writing_to
-from orchestrator.plan import Candidate, SweepPlan
-from orchestrator.session import carry_out, undelivered
-from orchestrator.trial import trial_config
+from orchestrator.common.outputs import writing_to
+from orchestrator.comparison import report as comparison_report
+from orchestrator.comparison import runs as comparison_runs
+from orchestrator.comparison.runs import ComparisonData
+from orchestrator.execution.driver import run_sweep, undelivered
+from orchestrator.execution.trial import trial_config
+from orchestrator.planning import dry_run
+from orchestrator.planning.options import add_shared, resumed_plan, shared_plan
+from orchestrator.planning.plan import Candidate, SweepPlan
+from orchestrator.tracking.mlflow_store import default_tracking_uri
 from tardis_core import paper
 from tardis_core.cli import EXIT_INTERRUPTED, Parser, command, setting
 from tardis_core.config import has_setting
@@ -79,8 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.dry_run:
         print(dry_run.describe(plan, options.address))
         return 0
-    outcome = carry_out(plan, options.address)
-    found = evidence.of_plan(plan)
+    outcome = run_sweep(plan, options.address)
+    found = comparison_runs.of_plan(plan)
     print(f"\n{comparison_report.text(found) if found else 'No trial ran to its end.'}\n")
     for line in undelivered(plan, outcome):
         print(line)
@@ -96,10 +98,10 @@ def _compare_existing(options: argparse.Namespace) -> int:
     if options.runs and options.sweeps:
         raise UserError("compare --runs or --sweeps, not both at once")
     if options.sweeps:
-        found = evidence.of_sweeps(_names(options.sweeps))
+        found = comparison_runs.of_sweeps(_names(options.sweeps))
     else:
         uri = options.tracking_uri or default_tracking_uri()
-        found = evidence.of_runs(_names(options.runs), uri)
+        found = comparison_runs.of_runs(_names(options.runs), uri)
     _check_task(found, options.task)
     folder = Path(options.out or f"comparisons/{found.task}")
     with writing_to(folder):
@@ -108,7 +110,7 @@ def _compare_existing(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check_task(found: Evidence, task: str | None) -> None:
+def _check_task(found: ComparisonData, task: str | None) -> None:
     if task not in (None, found.task):
         raise UserError(f"these are runs of {found.task}, not of {task}")
 

@@ -10,18 +10,18 @@ from optuna.trial import TrialState
 from ray.tune import ExperimentAnalysis
 from ray.tune.experiment import Trial
 
-from orchestrator import trust
-from orchestrator.event_log import EventLog, open_log
-from orchestrator.events import Metrics, SweepEnded, TrialEnded, TrialStarted
-from orchestrator.masking import masked
-from orchestrator.mlflow_runs import TRIAL, runs_of_sweep
-from orchestrator.mlflow_store import reach_store
-from orchestrator.noise import quiet
-from orchestrator.plan import SweepPlan, load_plan
-from orchestrator.recorder import STATUS
-from orchestrator.run import study_trials
-from orchestrator.storage import experiments
-from orchestrator.tracking import Tracker
+from orchestrator.common import permissions
+from orchestrator.common.library_logs import redirect_library_logs
+from orchestrator.common.redaction import masked
+from orchestrator.execution.checkpoints import experiments
+from orchestrator.execution.recorder import STATUS
+from orchestrator.execution.tuner import study_trials
+from orchestrator.planning.plan import SweepPlan, load_plan
+from orchestrator.tracking.event_log import EventLog, open_log
+from orchestrator.tracking.events import Metrics, SweepEnded, TrialEnded, TrialStarted
+from orchestrator.tracking.mlflow_runs import TRIAL, runs_of_sweep
+from orchestrator.tracking.mlflow_store import reach_store
+from orchestrator.tracking.tracker import Tracker
 from tardis_core.cli import Parser, command
 
 SEND_SECONDS = 120
@@ -66,7 +66,7 @@ def account_of_ray(plan: SweepPlan) -> Account:
     for experiment in experiments(plan.ray_storage):
         path = f"{plan.ray_storage.rstrip('/')}/{experiment}"
         if "://" not in path:
-            trust.check_folder(Path(path))
+            permissions.check_folder(Path(path))
         for trial in _snapshot(path):
             if trial.status in RAY_ENDS:
                 made.status[int(trial.config["number"])] = "ended"
@@ -150,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--fix", action="store_true", help="bring MLflow up to the log")
     options = parser.parse_args(arguments)
     plan = load_plan(options.name)
-    quiet(plan.folder / "ray.log")
+    redirect_library_logs(plan.folder / "ray.log")
     log = open_log(plan.folder)
     found = examine(plan, log)
     if found and options.fix:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator import trained
-from orchestrator.mlflow_store import default_tracking_uri
-from orchestrator.outputs import writing_to
-from orchestrator.trained import Trained
+from orchestrator.common.outputs import writing_to
+from orchestrator.models import lookup
+from orchestrator.models.lookup import Trained
+from orchestrator.tracking.mlflow_store import default_tracking_uri
 from tardis_core.analysis.details import as_csv, as_text, draw_detail
 from tardis_core.cli import Parser, command
 from tardis_core.data.files import write_atomically
@@ -25,7 +25,7 @@ from tardis_core.tasks.details import Confusion, Detail
 def parser() -> Parser:
     """The options of the command."""
     made = Parser(prog="python -m orchestrator.evaluate", description=__doc__)
-    trained.add_options(made)
+    lookup.add_options(made)
     made.add_argument("--split", default="test", help="valid or test (default: test)")
     return made
 
@@ -80,8 +80,8 @@ def _print(model: Trained, task: Task, found: Evaluation) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Find the model, measure it, write and record what was found."""
     options = parser().parse_args(arguments)
-    split = trained.split_named(options.split)
-    model = trained.find(options.run, options.tracking_uri or default_tracking_uri())
+    split = lookup.split_named(options.split)
+    model = lookup.find(options.run, options.tracking_uri or default_tracking_uri())
     task = model.task(options.data_dir, options.data)
     network = model.network(options.device)
     found = Evaluation(split, task.evaluate(network, split), task.details(network, split))
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with writing_to(Path(options.out) if options.out else model.folder / "evaluate") as folder:
         written = found.write(folder, model)
     print(f"written to {written[0].parent}")
-    if run_id := trained.record(model, found.recorded(), written, "evaluate"):
+    if run_id := lookup.record(model, found.recorded(), written, "evaluate"):
         print(f"recorded in the run {run_id}")
     return 0
 

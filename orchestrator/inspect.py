@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator import trained
-from orchestrator.mlflow_store import default_tracking_uri
-from orchestrator.outputs import writing_to
+from orchestrator.common.outputs import writing_to
+from orchestrator.models import lookup
+from orchestrator.tracking.mlflow_store import default_tracking_uri
 from tardis_core.analysis.inspection import inspect_model
 from tardis_core.cli import Parser, command
 
@@ -19,7 +19,7 @@ from tardis_core.cli import Parser, command
 def parser() -> Parser:
     """The options of the command."""
     made = Parser(prog="python -m orchestrator.inspect", description=__doc__)
-    trained.add_options(made)
+    lookup.add_options(made)
     made.add_argument("--example", type=int, default=0, help="number in the split (default: 0)")
     made.add_argument("--split", default="test", help="valid or test (default: test)")
     return made
@@ -29,8 +29,8 @@ def parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Find the model, draw, and say what was found."""
     options = parser().parse_args(arguments)
-    split = trained.split_named(options.split)
-    model = trained.find(options.run, options.tracking_uri or default_tracking_uri())
+    split = lookup.split_named(options.split)
+    model = lookup.find(options.run, options.tracking_uri or default_tracking_uri())
     task = model.task(options.data_dir, options.data)
     network = model.network(options.device)
     with writing_to(Path(options.out) if options.out else model.folder / "inspect") as folder:
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"  {name:<30}{value:>8.2f}")
     for path in found.pictures:
         print(f"written to {path}")
-    if run_id := trained.record(model, {}, found.pictures, "inspect"):
+    if run_id := lookup.record(model, {}, found.pictures, "inspect"):
         print(f"recorded in the run {run_id}")
     return 0
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from orchestrator import machine, node
-from orchestrator.outputs import writing_to
-from orchestrator.reproductions.base import REPRODUCTIONS, Outcome, Request
+from orchestrator.common import provenance
+from orchestrator.common.outputs import writing_to
+from orchestrator.execution import node
+from orchestrator.paper.base import REPRODUCTIONS, Outcome, Request
 from tardis_core.cli import Parser, command
 from tardis_core.commands import data_options
 from tardis_core.data.files import write_atomically
@@ -123,8 +124,8 @@ def summary(name: str, request: Request, outcome: Outcome, seconds: float) -> st
             "",
             *(f"![{stem}]({link})" for stem, link in links),
             "",
-            f"Made in {seconds:.0f} s on {machine.hardware()} by `{again}`; commit "
-            f"{machine.git_commit()}; {versions}.",
+            f"Made in {seconds:.0f} s on {provenance.hardware()} by `{again}`; commit "
+            f"{provenance.git_commit()}; {versions}.",
             "",
         ]
     )

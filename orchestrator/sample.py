@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Sequence
 
-from orchestrator import trained
-from orchestrator.mlflow_store import default_tracking_uri
+from orchestrator.models import lookup
+from orchestrator.tracking.mlflow_store import default_tracking_uri
 from tardis_core.cli import Parser, command
 from tardis_core.errors import UserError
 from tardis_core.serving.base import PREDICTORS
@@ -14,7 +14,7 @@ from tardis_core.serving.ptb import TextPredictor
 def parser() -> Parser:
     """The options of the command."""
     made = Parser(prog="python -m orchestrator.sample", description=__doc__)
-    made.add_argument("run", metavar="RUN", help=trained.RUN_HELP)
+    made.add_argument("run", metavar="RUN", help=lookup.RUN_HELP)
     made.add_argument("--prompt", default="the ", help='how the text begins (default: "the ")')
     made.add_argument("--length", type=int, default=500, help="symbols to add (default: 500)")
     made.add_argument(
@@ -37,7 +37,7 @@ def _text_tasks() -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Find the model, read the prompt, write on."""
     options = parser().parse_args(arguments)
-    model = trained.find(options.run, options.tracking_uri or default_tracking_uri())
+    model = lookup.find(options.run, options.tracking_uri or default_tracking_uri())
     if model.config.task not in _text_tasks():
         raise UserError(
             f"text comes from a model of {' or '.join(_text_tasks())}, and {options.run} is of "

@@ -2,19 +2,15 @@
 
 from collections.abc import Sequence
 
-from orchestrator import (
-    champion,
-    comparison_report,
-    dry_run,
-    evidence,
-    leaderboard,
-    replicates,
-    report,
-)
-from orchestrator.mlflow_store import reach_store
-from orchestrator.options import parser, plan_from
-from orchestrator.plan import SweepPlan
-from orchestrator.session import Outcome, carry_out, undelivered
+from orchestrator.comparison import report as comparison_report
+from orchestrator.comparison import runs as comparison_runs
+from orchestrator.execution.driver import Outcome, run_sweep, undelivered
+from orchestrator.planning import confirmation, dry_run
+from orchestrator.planning.options import parser, plan_from
+from orchestrator.planning.plan import SweepPlan
+from orchestrator.results import leaderboard, report
+from orchestrator.tracking import champion
+from orchestrator.tracking.mlflow_store import reach_store
 from tardis_core.cli import EXIT_INTERRUPTED, command
 from tardis_core.errors import UserError
 from tardis_core.serving.base import PREDICTORS
@@ -28,18 +24,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.dry_run:
         print(dry_run.describe(plan, options.address))
         return 0
-    outcome = carry_out(plan, options.address)
+    outcome = run_sweep(plan, options.address)
     print(f"\n{leaderboard.text(plan)}")
     last = plan
     if outcome.finished and plan.replicates:
-        again = replicates.plan_of(plan)
+        again = confirmation.plan_of(plan)
         if again is not None:
             for line in undelivered(plan, outcome):
                 print(line)
             print(f"\nThe best {len(again.candidates)} again, with {plan.replicates} other seeds:")
-            last, outcome = again, carry_out(again, options.address)
+            last, outcome = again, run_sweep(again, options.address)
     if last.candidates:
-        compared = evidence.of_plan(last)
+        compared = comparison_runs.of_plan(last)
         print(f"\n{comparison_report.text(compared) if compared else 'No trial ran to its end.'}")
     print(f"\n{_closing(plan, last, outcome)}")
     return 0 if outcome.finished else EXIT_INTERRUPTED
@@ -75,7 +71,7 @@ def _champion(plan: SweepPlan) -> str:
         client, _ = reach_store(plan.tracking_uri, plan.experiment)
     except UserError as error:
         return f"not known: {error}"
-    held = champion.holder(client, name)
+    held = champion.current_champion(client, name)
     if held is None:
         served = plan.task in PREDICTORS.names()
         return f"{name} has none{'' if served else ', for want of a file in tardis_core/serving'}"

@@ -5,14 +5,14 @@ import os
 import sys
 from collections.abc import Sequence
 
-from orchestrator.masking import masked
-from orchestrator.mlflow_store import (
+from orchestrator.common.redaction import masked
+from orchestrator.planning.plan import SweepPlan, load_plan
+from orchestrator.tracking.mlflow_store import (
     check_uri,
     database_file,
     default_tracking_uri,
     reach_store,
 )
-from orchestrator.plan import SweepPlan, load_plan
 from tardis_core.cli import Parser, command
 from tardis_core.errors import UserError
 

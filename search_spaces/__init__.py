@@ -5,11 +5,11 @@ settings of `tardis_core` by their names, and `first_guesses(scale, estimators, 
 paper's own configurations. A new file with a `space` is found by itself.
 """
 
-from search_spaces.describing import describe
-from search_spaces.fixing import BoundSpace, FixedSpace, bind, fix
-from search_spaces.loading import FileSpace, SpaceModule, load, load_file, names
-from search_spaces.sampling import sampler
-from search_spaces.task_space import DEFAULT_MODELS
+from search_spaces.engine.describe import describe
+from search_spaces.engine.fixed_space import BoundSpace, FixedSpace, bind, fix
+from search_spaces.engine.loader import FileSpace, SpaceModule, load, load_file, names
+from search_spaces.engine.task_space import DEFAULT_MODELS
+from search_spaces.engine.tpe import sampler
 
 __all__ = [
     "DEFAULT_MODELS",

@@ -1,7 +1,7 @@
 """The search on characters of the Penn Treebank."""
 
-from search_spaces.ranges import MEMORY, REINFORCE, SWITCH, choices, rate, share, steps
-from search_spaces.task_space import TaskSpace
+from search_spaces.engine.ranges import MEMORY, REINFORCE, SWITCH, choices, rate, share, steps
+from search_spaces.engine.task_space import TaskSpace
 
 ALWAYS = {
     "model.layer_norm": SWITCH,

@@ -1,7 +1,7 @@
 """The search on MNIST as pen strokes."""
 
-from search_spaces.ranges import MEMORY, REINFORCE, SWITCH, rate, share, steps
-from search_spaces.task_space import TaskSpace
+from search_spaces.engine.ranges import MEMORY, REINFORCE, SWITCH, rate, share, steps
+from search_spaces.engine.task_space import TaskSpace
 
 ALWAYS = {
     "model.recurrent_dropout": share(0.4, 0.05),

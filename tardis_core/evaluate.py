@@ -10,7 +10,7 @@ from tardis_core.build import build_task, load_data
 from tardis_core.cli import Parser, command
 from tardis_core.errors import UserError
 from tardis_core.training.loop import pick_device
-from tardis_core.training.runs import check_data, load_checkpoint, load_network
+from tardis_core.training.run_folder import check_data, load_checkpoint, load_network
 
 SPLITS = ("valid", "test")
 READS = ("own", "uniform")

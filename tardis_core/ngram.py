@@ -12,7 +12,7 @@ from tardis_core.cli import Parser, command
 from tardis_core.data import ptb
 from tardis_core.data.files import SOURCES
 from tardis_core.errors import UserError
-from tardis_core.models.ngram import KneserNey
+from tardis_core.models.baselines.ngram import KneserNey
 from tardis_core.tasks.ptb import END_OF_LINE, bits
 
 DEFAULT_ORDERS = "6,7,8,9,10,11"

@@ -1,7 +1,7 @@
 """Tasks, models and estimators by name.
 
-A registry belongs to a folder: all modules in it are imported when a name is first asked for, so a
-new file with a decorated class needs no list to be edited.
+A registry belongs to a folder: all modules in it and below are imported when a name is first asked
+for, so a new file with a decorated class needs no list to be edited.
 
     TASKS = Registry[type[Task]]("task", "tardis_core.tasks")
 
@@ -59,6 +59,6 @@ class Registry(Generic[T]):
         if self._imported:
             return
         package = importlib.import_module(self._package)
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{self._package}.{module.name}")
+        for module in pkgutil.walk_packages(package.__path__, f"{self._package}."):
+            importlib.import_module(module.name)
         self._imported = True

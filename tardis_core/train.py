@@ -25,7 +25,7 @@ from tardis_core.scales import SCALES
 from tardis_core.tasks.base import TASKS
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Row, Trainer
-from tardis_core.training.runs import RunFolder, check_data, load_checkpoint
+from tardis_core.training.run_folder import RunFolder, check_data, load_checkpoint
 
 EXAMPLES = """
 examples:

@@ -10,7 +10,7 @@ import torch
 
 from tardis_core.errors import UserError
 from tardis_core.models.base import Hidden
-from tardis_core.models.dntm import Dntm
+from tardis_core.models.baselines.dntm import Dntm
 from tardis_core.models.network import Network
 from tardis_core.tasks.base import Batch, Task
 

@@ -29,8 +29,8 @@ from torch import Tensor
 from tardis_core.analysis.access import NEVER, sources
 from tardis_core.errors import UserError
 from tardis_core.models.base import SequenceModel
+from tardis_core.models.baselines.lstm import Lstm
 from tardis_core.models.controller import Controller, ControllerState
-from tardis_core.models.lstm import Lstm
 from tardis_core.models.tardis import WormholeModel
 
 

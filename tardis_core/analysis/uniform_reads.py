@@ -3,9 +3,9 @@
 import torch
 
 from tardis_core.errors import UserError
+from tardis_core.models.baselines.uniform import Urmann
 from tardis_core.models.network import Network
 from tardis_core.models.tardis import Tardis
-from tardis_core.models.uniform import Urmann
 
 
 def with_uniform_reads(network: Network, seed: int = 0) -> Network:

@@ -14,7 +14,7 @@ from tardis_core.models.controller import ControllerState
 from tardis_core.models.memory import MemoryState
 
 if TYPE_CHECKING:
-    from tardis_core.models.lstm import Lstm, LstmNoise
+    from tardis_core.models.baselines.lstm import Lstm, LstmNoise
     from tardis_core.models.tardis import Tardis, TardisNoise, TardisState
 
 

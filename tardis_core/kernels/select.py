@@ -19,7 +19,7 @@ from tardis_core.kernels import inputs, library, native, torch_sequence
 from tardis_core.models.base import Hidden, SequenceModel, State
 
 if TYPE_CHECKING:
-    from tardis_core.models.lstm import Lstm
+    from tardis_core.models.baselines.lstm import Lstm
     from tardis_core.models.tardis import Tardis
 
 _RUN = {"native": native.run, "torch": torch_sequence.run}  # the fastest first
@@ -56,7 +56,7 @@ def _say_why_not_native() -> None:
 @cache  # looked up once: the models import this module
 def _models() -> tuple[type, ...]:
     """Those that have kernels."""
-    from tardis_core.models.lstm import Lstm
+    from tardis_core.models.baselines.lstm import Lstm
     from tardis_core.models.tardis import Tardis
 
     return Lstm, Tardis

@@ -12,7 +12,7 @@ from tardis_core.config import Config
 from tardis_core.errors import UserError, require
 from tardis_core.models.network import Network
 from tardis_core.registry import Registry
-from tardis_core.training.runs import load_checkpoint, load_network
+from tardis_core.training.run_folder import load_checkpoint, load_network
 
 
 class Predictor(ABC):

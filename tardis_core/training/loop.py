@@ -16,8 +16,8 @@ from tardis_core.data.dataset import Provenance
 from tardis_core.errors import Diverged, UserError
 from tardis_core.models.base import State, flatten_state, map_state
 from tardis_core.tasks.base import Batch, Split
+from tardis_core.training.microbatches import Part, join, split
 from tardis_core.training.objective import Objective, objective
-from tardis_core.training.parts import Part, join, split
 from tardis_core.training.schedule import learning_rate, new_phase
 
 # Settings that change the shape of a state from batch to batch, unless they have these values.

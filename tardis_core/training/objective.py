@@ -9,7 +9,7 @@ from tardis_core.estimators.base import Episode, Estimator
 from tardis_core.models.base import Hidden, State
 from tardis_core.models.network import Network, Prediction
 from tardis_core.tasks.base import Batch, Signature
-from tardis_core.training.trying import try_cells
+from tardis_core.training.counterfactual import try_cells
 
 
 class Objective(NamedTuple):

@@ -1,0 +1,1 @@
+"""What survives when parts of a sweep are killed."""

@@ -1,0 +1,1 @@
+"""What a step, a trial and a proposal cost."""

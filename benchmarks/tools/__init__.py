@@ -1,0 +1,1 @@
+"""What benchmarks and tests look with: a browser, screenshots, sanitizers."""

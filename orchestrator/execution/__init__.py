@@ -1,0 +1,1 @@
+"""How a sweep runs: the driver, the cluster, the trials."""

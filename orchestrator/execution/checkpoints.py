@@ -1,0 +1,78 @@
+"""Where Ray keeps trials and checkpoints: a folder, or an address such as s3://bucket/folder.
+
+Each start of a sweep is an experiment of its own there, `trials-0`, `trials-1` and so on: a trial
+that was interrupted in one goes on in the next.
+"""
+
+import re
+from pathlib import Path
+
+from pyarrow import fs
+from ray.tune import Checkpoint
+
+from orchestrator.execution.node import filesystem_of
+from orchestrator.planning.plan import SweepPlan
+
+CHECKPOINT, BEST = "checkpoint.pt", "best.pt"
+_EXPERIMENT = re.compile(r"trials-(\d+)")
+
+
+def experiments(storage: str) -> list[str]:
+    """The experiments of a sweep, in their order."""
+    filesystem, root = filesystem_of(storage)
+    numbers = [
+        int(named[1])
+        for info in _list(filesystem, root)
+        if (named := _EXPERIMENT.fullmatch(info.base_name))
+    ]
+    return [f"trials-{number}" for number in sorted(numbers)]
+
+
+def next_experiment(storage: str) -> str:
+    """A name for one more."""
+    held = experiments(storage)
+    return f"trials-{int(held[-1].partition('-')[2]) + 1 if held else 0}"
+
+
+def checkpoints_of(storage: str, number: int) -> list[Checkpoint]:
+    """The checkpoints of a trial, the newest first."""
+    filesystem, _ = filesystem_of(storage)
+    folders = [
+        # Ray numbers the checkpoints of a trial; the order of parts is kept.
+        info.path.rpartition("/")[0]
+        for infos in _files_of(storage, number)
+        for info in sorted(infos, key=lambda info: info.path)
+        if info.base_name == CHECKPOINT
+    ]
+    return [Checkpoint(folder, filesystem) for folder in reversed(folders)]
+
+
+def fetch_best(plan: SweepPlan, number: int) -> Path | None:
+    """The best weights of a trial, copied to the folder of the sweep; None if there are none."""
+    filesystem, _ = filesystem_of(plan.ray_storage)
+    files = [info for infos in _files_of(plan.ray_storage, number) for info in infos]
+    found = [info for info in files if info.base_name == BEST]
+    if not found:
+        return None
+    newest = max(found, key=lambda info: (info.mtime_ns or 0, info.path))
+    target = plan.folder / "best" / f"trial-{number}" / BEST
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fs.copy_files(newest.path, str(target), filesystem, fs.LocalFileSystem())
+    return target
+
+
+def _files_of(storage: str, number: int) -> list[list[fs.FileInfo]]:
+    """All that is kept of a trial, by experiment."""
+    filesystem, root = filesystem_of(storage)
+    return [
+        _list(filesystem, trial.path, recursive=True)
+        for experiment in experiments(storage)
+        for trial in _list(filesystem, f"{root}/{experiment}")
+        if trial.base_name.startswith(f"trial-{number}-")
+    ]
+
+
+def _list(filesystem: fs.FileSystem, path: str, recursive: bool = False) -> list[fs.FileInfo]:
+    return filesystem.get_file_info(
+        fs.FileSelector(path, allow_not_found=True, recursive=recursive)
+    )

@@ -1,0 +1,163 @@
+"""A sweep from its plan to its end: checked, run, recorded and reported."""
+
+import errno
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from orchestrator.common import permissions, provenance
+from orchestrator.common.library_logs import redirect_library_logs
+from orchestrator.common.redaction import masked
+from orchestrator.execution import node, preflight
+from orchestrator.execution.progress import View
+from orchestrator.execution.tuner import ended, reach, run, slots, start_ray
+from orchestrator.planning.plan import SweepPlan
+from orchestrator.results import report
+from orchestrator.tracking.delivery import REFUSED
+from orchestrator.tracking.event_log import EventLog, open_log
+from orchestrator.tracking.events import SweepEnded, SweepStarted
+from orchestrator.tracking.mlflow_store import prepare_store
+from orchestrator.tracking.tracker import Tracker
+from tardis_core.build import load_data
+from tardis_core.config import Config, make_config
+from tardis_core.data.dataset import Provenance
+from tardis_core.errors import UserError
+from tardis_core.tasks.base import TASKS
+
+FLUSH_SECONDS = 60
+
+
+class Outcome(NamedTuple):
+    """How a sweep ended."""
+
+    finished: bool  # all trials have ended, or the time is up; if not, it can be resumed
+    waiting: int  # events that could not be sent; they are kept in the folder of the sweep
+    refused: int  # events that the store would not take; they are kept there too
+
+
+def run_sweep(plan: SweepPlan, address: str | None = None) -> Outcome:
+    """Run a sweep, new or begun before, to its end or until Ctrl-C.
+
+    Args:
+        address: of an existing Ray cluster; without it one is started on this machine.
+    """
+    if plan.folder.exists():
+        permissions.check_folder(plan.folder)
+    reach(address)  # before anything is written
+    data = load_data(base_config(plan), plan.data_dir, plan.data)
+    prepare_store(plan.tracking_uri, plan.experiment)
+    with _opened(plan) as (log, tracker):
+        at_once = slots(plan, start_ray(address, plan.folder / "ray.log"))
+        preflight.check(plan, at_once)
+        plan.save()
+    with closing(log):
+        return _run(plan, data, at_once, log, tracker)
+
+
+def _run(plan: SweepPlan, data: Any, at_once: int, log: EventLog, tracker: Tracker) -> Outcome:
+    about = TASKS.get(plan.task).provenance(base_config(plan).task_settings, data)
+    print(_headline(plan, about, at_once), flush=True)
+    log.append(SweepStarted(plan.name, _tags(plan, about), _params(plan)))
+    tracker.start()
+    began = time.monotonic()
+    try:
+        run(plan, data, at_once, [View(plan.without_secrets())])
+        out_of_time = 0 < plan.time_budget <= time.monotonic() - began
+        finished = ended(plan) >= plan.trials or out_of_time  # or else it was Ctrl-C
+        log.append(*report.write(plan, data, finished))
+    except BaseException as error:
+        with suppress(OSError):  # of the same full disk
+            log.append(SweepEnded("FAILED"))
+        tracker.close(FLUSH_SECONDS)
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise UserError(
+                f"the disk of {plan.folder} is full; make room there and go on with --resume "
+                f"{plan.name}: what was written is kept"
+            ) from error
+        raise
+    log.append(SweepEnded("FINISHED" if finished else "KILLED"))
+    return Outcome(finished, tracker.close(FLUSH_SECONDS), tracker.refused)
+
+
+@contextmanager
+def _opened(plan: SweepPlan) -> Iterator[tuple[EventLog, Tracker]]:
+    """The log of the sweep in its folder, and who sends it; the tracker is ready when Ray is.
+
+    A new folder does not outlive a preflight that fails.
+    """
+    new = not plan.folder.exists()
+    log = open_log(plan.folder)  # a second driver on the same sweep ends here
+    tracker = Tracker(log, plan.tracking_uri, plan.experiment, plan.sweep_id, apart=True)
+    try:
+        yield log, tracker
+    except BaseException:
+        tracker.close(0)
+        log.close()
+        if new:
+            redirect_library_logs(Path(os.devnull))  # the log of the libraries goes, too
+            shutil.rmtree(plan.folder)
+        raise
+
+
+def undelivered(plan: SweepPlan, outcome: Outcome) -> list[str]:
+    """What to tell the user of events that are not in MLflow; nothing, if all are."""
+    lines = []
+    if outcome.waiting:
+        lines.append(
+            f"waiting:  {outcome.waiting} events could not be sent to {masked(plan.tracking_uri)}; "
+            f"they are kept, and go with: python -m orchestrator.doctor {plan.name} --fix"
+        )
+    if outcome.refused:
+        lines.append(
+            f"refused:  MLflow refused {outcome.refused} events; they and its reasons are in "
+            f"{plan.folder / REFUSED}"
+        )
+    return lines
+
+
+def base_config(plan: SweepPlan) -> Config:
+    """The task as every trial has it: what the data depends on."""
+    fixed = {key: value for key, value in plan.fixed.items() if key.startswith("task.")}
+    return make_config(plan.task, scale=plan.scale, seed=plan.seed, overrides=fixed)
+
+
+def _headline(plan: SweepPlan, about: Provenance, at_once: int) -> str:
+    what = f"{plan.trials} trials of {plan.task}"
+    if plan.candidates:
+        what += f" ({len(plan.candidates)} candidates, {len(plan.seeds)} seeds)"
+    return (
+        f"sweep {plan.name}: {what}, scale {plan.scale} (change with --scale), "
+        f"{at_once} at once, seed {plan.seed}\n"
+        f"data: {about.name}, {about.origin}\n"
+        f"tracked in {masked(plan.tracking_uri)}; stop with Ctrl-C, nothing is lost"
+    )
+
+
+def _params(plan: SweepPlan) -> dict[str, Any]:
+    hidden = {"tracking_uri", "candidates"}  # it is where one looks; they are those of the trials
+    values = asdict(plan.without_secrets())
+    return {key: value for key, value in values.items() if key not in hidden}
+
+
+def _tags(plan: SweepPlan, about: Provenance) -> dict[str, str]:
+    replicated = {"replicates_of": plan.replicates_of} if plan.replicates_of else {}
+    return {
+        "task": plan.task,
+        "scale": plan.scale,
+        "kind": "comparison" if plan.candidates else "search",
+        **replicated,
+        **data_tags(about),
+        "git_commit": provenance.git_commit(),
+        "hardware": provenance.hardware(),
+        **{f"version.{name}": value for name, value in node.versions().items()},
+    }
+
+
+def data_tags(about: Provenance) -> dict[str, str]:
+    """What was measured on, as tags."""
+    return {"data": about.name, "data.real": str(about.real), "data.sha256": about.sha256}

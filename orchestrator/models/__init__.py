@@ -1,0 +1,1 @@
+"""Trained models: looked up, exported, served."""

@@ -1,0 +1,1 @@
+"""What a sweep has measured, and the report of it."""

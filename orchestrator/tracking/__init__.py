@@ -1,0 +1,1 @@
+"""How a sweep is recorded exactly once: the event log, its delivery, MLflow."""

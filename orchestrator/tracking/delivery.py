@@ -1,0 +1,139 @@
+"""A stretch of the event log, brought to MLflow: all of it, in order, and however often, once."""
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from mlflow.entities import Metric
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
+
+from orchestrator.common.redaction import masked
+from orchestrator.tracking.event_log import LOG, scan
+from orchestrator.tracking.events import (
+    Artifact,
+    Event,
+    Metrics,
+    Model,
+    SweepEnded,
+    SweepStarted,
+    SweepTags,
+    TrialEnded,
+    TrialStarted,
+    encode,
+)
+from orchestrator.tracking.mlflow_runs import SweepRuns, Update, clean_name, is_refusal
+from orchestrator.tracking.mlflow_store import open_store, reason
+
+REFUSED = "tracking.refused.jsonl"
+WINDOW = 1000  # events at a time
+
+
+class Store(NamedTuple):
+    """Where the runs go."""
+
+    tracking_uri: str
+    experiment: str
+    artifact_location: str | None = None  # of the experiment, should it have to be made
+
+
+class Delivered(NamedTuple):
+    """What became of a stretch."""
+
+    sent: int  # the offset up to which the store has everything
+    refused: int = 0  # events that the store would not take; they are in tracking.refused.jsonl
+    why: str = ""  # it would not take the last of them
+
+
+class Delivery:
+    """Sends events of one sweep from its folder to one store."""
+
+    def __init__(self, folder: Path, store: Store, sweep_id: str) -> None:
+        self._folder, self._store, self._sweep_id = folder, store, sweep_id
+        self._runs: SweepRuns | None = None
+
+    def send(self, start: int, end: int) -> Delivered:
+        """Send what lies between two offsets of the log, or the first of it.
+
+        Raises whatever the store raises when it is away; then some of it may have arrived, and all
+        of it is to be sent again.
+        """
+        try:
+            if self._runs is None:
+                self._runs = SweepRuns(*open_store(*self._store), self._sweep_id)
+                if start and None not in self._runs:
+                    return Delivered(0)  # another store, or one that lost the sweep: it gets it all
+            window = list(islice(self._between(start, end), WINDOW))
+            refusals = self._send(self._runs, [event for event, _ in window])
+        except Exception:
+            self._runs = None  # who knows what the store has now
+            raise
+        sent = window[-1][1] if window else end
+        return Delivered(sent, len(refusals), refusals[-1] if refusals else "")
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    def _between(self, start: int, end: int) -> Iterable[tuple[Event, int]]:
+        return (
+            (event, offset) for event, offset in scan(self._folder / LOG, start) if offset <= end
+        )
+
+    def _send(self, runs: SweepRuns, events: Sequence[Event]) -> list[str]:
+        """Send the events together; if the store refuses, find out which one it is, and why."""
+        try:
+            for number, update in fold(events).items():
+                runs.apply(number, update)
+            if any(isinstance(event, SweepEnded) for event in events):
+                runs.remove_strays()
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            if len(events) == 1:
+                return [self._put_aside(events[0], error)]
+            middle = len(events) // 2
+            return self._send(runs, events[:middle]) + self._send(runs, events[middle:])
+        return []
+
+    def _put_aside(self, event: Event, error: Exception) -> str:
+        with open(self._folder / REFUSED, "a") as file:
+            told = {"error": masked(str(error)), **json.loads(encode(event))}
+            file.write(json.dumps(told) + "\n")
+        return reason(error)
+
+
+def fold(events: Iterable[Event]) -> dict[int | None, Update]:
+    """What a stretch of the log changes in each run; None is the number of the sweep's own."""
+    updates: dict[int | None, Update] = {}
+    for event in events:
+        update = updates.setdefault(getattr(event, "number", None), Update(event.at))
+        match event:
+            case SweepStarted():
+                update.go_on()
+                update.params |= event.params
+                update.tags |= {MLFLOW_RUN_NAME: event.name, **event.tags}
+            case TrialStarted():
+                update.go_on()
+                update.params |= event.params
+                update.tags |= event.tags
+            case Metrics():
+                update.go_on()
+                update.metrics += _metrics(event)
+            case TrialEnded():
+                update.status, update.ended_at = event.status, event.at
+                update.tags |= event.tags
+            case SweepEnded():
+                update.status, update.ended_at = event.status, event.at
+            case SweepTags():
+                update.tags |= event.tags
+            case Artifact():
+                update.artifacts.append(event)
+            case Model():
+                update.models.append(event)
+    return updates
+
+
+def _metrics(event: Metrics) -> list[Metric]:
+    values = event.values.items()
+    return [Metric(clean_name(name), value, event.at, event.step) for name, value in values]

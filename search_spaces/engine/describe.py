@@ -1,0 +1,102 @@
+"""A space as a table, for `--dry-run`."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+
+from search_spaces.engine.loader import SpaceModule
+from search_spaces.engine.probe import Probe, explore
+from search_spaces.engine.task_space import DEFAULT_MODELS
+
+SHOWN = 3  # ranges of one parameter, where a space changes them from trial to trial
+
+
+def describe(
+    space: SpaceModule,
+    scale: str,
+    estimators: Sequence[str],
+    models: Sequence[str] = DEFAULT_MODELS,
+) -> list[tuple[str, str]]:
+    """Every setting once, with its range or its fixed value, and when it applies.
+
+    ("estimator.gamma", "0.8 to 0.99; only if estimator is reinforce")
+    """
+    probes = explore(space, scale, estimators, models)
+    searched = _unique(name for probe in probes for name in probe.values)
+    settled = _unique(name for probe in probes for name in probe.settings if name not in searched)
+    return [(name, _searched(name, probes)) for name in searched] + [
+        (name, _settled(name, probes)) for name in settled
+    ]
+
+
+def _unique(values: Iterable[Any]) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+def _searched(name: str, probes: Sequence[Probe]) -> str:
+    found = _unique(
+        range_text(probe.distributions[name]) for probe in probes if name in probe.values
+    )
+    return _shown(found) + condition(name, [name in probe.values for probe in probes], probes)
+
+
+def _settled(name: str, probes: Sequence[Probe]) -> str:
+    found = _unique(_text(probe.settings[name]) for probe in probes if name in probe.settings)
+    here = [name in probe.settings for probe in probes]
+    return f"{_shown(found)} (fixed)" + condition(name, here, probes)
+
+
+def _shown(texts: Sequence[str]) -> str:
+    return ", or ".join(texts[:SHOWN]) + (", or ..." if len(texts) > SHOWN else "")
+
+
+def range_text(distribution: BaseDistribution) -> str:
+    """A range in words."""
+    if isinstance(distribution, CategoricalDistribution):
+        options = [_text(option) for option in distribution.choices]
+        return options[0] if len(options) == 1 else f"one of {', '.join(options)}"
+    assert isinstance(distribution, IntDistribution | FloatDistribution)
+    text = f"{_text(distribution.low)} to {_text(distribution.high)}"
+    if distribution.log:
+        return f"{text}, log"
+    whole = isinstance(distribution, IntDistribution) and distribution.step == 1
+    return text if whole or distribution.step is None else f"{text}, step {distribution.step:g}"
+
+
+def condition(name: str, here: Sequence[bool], probes: Sequence[Probe]) -> str:
+    """The choice of another parameter that decides whether this one exists, if it is one."""
+    if all(here):
+        return ""
+    for other in _unique(key for probe in probes for key in probe.values if key != name):
+        values = _deciding(other, here, probes)
+        if values:
+            return f"; only if {other} is {' or '.join(map(_text, values))}"
+    return "; in some trials only"
+
+
+def _deciding(other: str, here: Sequence[bool], probes: Sequence[Probe]) -> list[Any]:
+    """The values of `other` with which the parameter comes, if they leave no exception."""
+    asked = [probe for probe in probes if other in probe.values]
+    if not isinstance(asked[0].distributions[other], CategoricalDistribution):
+        return []
+    values = _unique(
+        probe.values[other]
+        for is_here, probe in zip(here, probes, strict=True)
+        if is_here and other in probe.values
+    )
+    decided = [other in probe.values and probe.values[other] in values for probe in probes]
+    # If all choices lead here, the two merely share a condition.
+    everything = _unique(probe.values[other] for probe in asked)
+    return values if decided == list(here) and len(values) < len(everything) else []
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()  # as `--set` takes it
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,1 @@
+"""The systems that TARDIS is compared with, one file each."""

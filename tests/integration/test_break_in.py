@@ -1,0 +1,129 @@
+"""Getting in where one must not: a Ray cluster with a token, an MLflow server with a login."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.reliability.sweep_checks import Server, free_port
+from orchestrator.execution.tuner import RAY_SETTINGS
+from orchestrator.tracking.mlflow_store import prepare_store
+from tardis_core.errors import UserError
+from tests.support.mlflow_stores import EXPERIMENT, PATIENCE, fresh_sqlite, wait_for
+
+TOKEN, OTHER = "a" * 64, "b" * 64
+PASSWORD = "correct horse battery"
+
+
+def alone(home: Path, **variables: str) -> dict[str, str]:
+    """An environment without a token, in a home without one."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    return {**kept, "HOME": str(home), **variables}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Ray cluster that asks for `TOKEN`."""
+    home, port = tmp_path_factory.mktemp("head"), free_port()
+    ray = Path(sys.executable).with_name("ray")
+    # A folder of its own, or every `ray.init` on this machine would find the cluster; a short name,
+    # because that of a socket has at most 107 characters.
+    own = tempfile.mkdtemp(prefix="ray")
+    start = f"start --head --block --port {port} --num-cpus 1 --temp-dir {own}".split()
+    with open(home / "log", "wb") as log:
+        head = subprocess.Popen(
+            [ray, *start, "--disable-usage-stats"],
+            env=alone(home, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=TOKEN, **RAY_SETTINGS),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        wait_for(lambda: b"Ray runtime started" in (home / "log").read_bytes())
+        yield f"127.0.0.1:{port}"
+    finally:
+        os.killpg(head.pid, signal.SIGKILL)
+        head.wait(60)
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def sweep(folder: Path, address: str, **variables: str) -> subprocess.Popen[str]:
+    arguments = ["copy", "--smoke", "--trials", "1", "--address", address]
+    folder.mkdir()
+    return subprocess.Popen(
+        [sys.executable, "-m", "orchestrator.sweep", *arguments],
+        cwd=folder,
+        env=alone(folder, PYTHONPATH=os.pathsep.join(sys.path), **variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_no_token_and_a_wrong_token_are_said_in_one_line(cluster: str, tmp_path: Path) -> None:
+    none = sweep(tmp_path / "none", cluster)
+    wrong = sweep(tmp_path / "wrong", cluster, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=OTHER)
+    for process, expected in ((none, "ours is missing"), (wrong, "ours is another one")):
+        _, said = process.communicate(timeout=PATIENCE)
+        lines = [line for line in said.splitlines() if line.startswith("error: ")]
+        assert process.returncode == 2, said
+        assert len(lines) == 1
+        assert f"asks for a token, and {expected}" in lines[0]
+        assert TOKEN not in said
+        assert OTHER not in said
+    assert not list(tmp_path.glob("*/sweeps/*"))
+    assert not list(tmp_path.glob("*/mlflow.db"))  # nothing half-written
+
+
+def test_the_right_token_gets_in(cluster: str, tmp_path: Path) -> None:
+    name = "check_reachable"
+    check_reachable = f"from orchestrator.execution.ray_token import {name}; {name}('{cluster}')"
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    env = alone(tmp_path, PYTHONPATH=os.pathsep.join(sys.path), RAY_AUTH_MODE="token")
+    env["RAY_AUTH_TOKEN_PATH"] = str(token)
+    subprocess.run([sys.executable, "-c", check_reachable], env=env, check=True, timeout=PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("locked")
+    (folder / "auth.ini").write_text(
+        f"[mlflow]\ndefault_permission = READ\ndatabase_uri = sqlite:///{folder}/auth.db\n"
+        "admin_username = admin\n"
+    )
+    made = Server(
+        fresh_sqlite(folder, tmp_path_factory),
+        folder,
+        ["--app-name", "basic-auth"],
+        {
+            "MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth.ini"),
+            "MLFLOW_AUTH_ADMIN_PASSWORD": PASSWORD,
+            "MLFLOW_FLASK_SERVER_SECRET_KEY": "x" * 32,
+        },
+    )
+    with made.running():
+        yield made
+
+
+def test_no_login_and_a_wrong_one_are_refused(
+    locked: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+    asked = "asks for a login; set MLFLOW_TRACKING_USERNAME and"
+    with pytest.raises(UserError, match=asked):
+        prepare_store(locked.uri, EXPERIMENT)
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "admin")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "password1234")
+    with pytest.raises(UserError, match=asked) as refused:
+        prepare_store(locked.uri, EXPERIMENT)
+    assert "password1234" not in str(refused.value)
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", PASSWORD)
+    assert prepare_store(locked.uri, EXPERIMENT)

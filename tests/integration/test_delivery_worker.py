@@ -1,0 +1,66 @@
+"""Tracking in a process of its own: it may die, and it does not outlive the driver."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.tracking.event_log import open_log
+from orchestrator.tracking.tracker import Tracker
+from tests.support.mlflow_stores import (
+    EXPERIMENT,
+    PATIENCE,
+    SWEEP,
+    check_sweep,
+    fresh_sqlite,
+    sweep_events,
+    wait_for,
+)
+
+DRIVER = """
+import sys, time
+from pathlib import Path
+from orchestrator.tracking.delivery import Store
+from orchestrator.tracking.delivery_worker import DeliveryProcess
+delivery = DeliveryProcess(Path(sys.argv[1]), Store("sqlite:///nowhere.db", "x"), "s")
+print(delivery._process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_delivery_that_is_killed_is_replaced_and_nothing_is_lost_or_twice(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    uri = fresh_sqlite(tmp_path / "store", tmp_path_factory)
+    log = open_log(tmp_path / "sweep")
+    tracker = Tracker(log, uri, EXPERIMENT, SWEEP, apart=True)
+    tracker.start()
+    events = sweep_events(trials=2, steps=6)
+    log.append(*events[:5])
+    assert tracker.flush(PATIENCE) == 0
+    os.kill(tracker._delivery._process.pid, signal.SIGKILL)
+    log.append(*events[5:])
+    assert tracker.close(PATIENCE) == 0
+    log.close()
+    check_sweep(uri, trials=2, steps=6)
+
+
+def test_a_delivery_ends_with_its_driver(tmp_path: Path) -> None:
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    pid = int(driver.stdout.readline())
+    assert _runs(pid)
+    driver.kill()
+    driver.wait()
+    wait_for(lambda: not _runs(pid))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,44 @@
+"""Which Ray a sweep runs on."""
+
+import pytest
+import ray
+
+from orchestrator.execution import ray_token
+from orchestrator.execution.tuner import start_ray
+from tardis_core.errors import UserError
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What `ray.init` is called with, instead of calling it."""
+    told = {}
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **arguments: told.update(arguments))
+    monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 2.0}}])
+    monkeypatch.setattr(ray_token, "check_reachable", lambda address: told.update(knocked=address))
+    monkeypatch.setattr(ray_token, "ensure_private_token", lambda: told.update(kept=True))
+    return told
+
+
+def test_one_of_its_own_even_if_a_cluster_runs_on_this_machine(asked, tmp_path):
+    assert start_ray(None, tmp_path / "ray.log") == [{"CPU": 2.0}]
+    assert asked["address"] == "local"
+    assert asked["kept"]
+
+
+def test_the_cluster_that_is_named(asked, tmp_path, monkeypatch):
+    start_ray("head:6379", tmp_path / "ray.log")
+    assert asked["address"] == asked["knocked"] == "head:6379"
+    monkeypatch.setenv("RAY_ADDRESS", "other:6379")
+    start_ray(None, tmp_path / "ray.log")
+    assert asked["address"] == "other:6379"
+
+
+def test_a_ray_that_does_not_start_is_said_in_one_line(asked, tmp_path, monkeypatch):
+    def fail(**arguments):
+        raise Exception("The current node timed out\nduring startup.")
+
+    monkeypatch.setattr(ray, "init", fail)
+    with pytest.raises(UserError, match=r"started on this machine: The .* out during startup\.$"):
+        start_ray(None, tmp_path / "ray.log")

@@ -1,0 +1,134 @@
+"""What the tests of tracking share: a sweep to record, and a look at what a store holds of it."""
+
+import math
+import multiprocessing
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from orchestrator.tracking.event_log import EventLog
+from orchestrator.tracking.events import (
+    Event,
+    Metrics,
+    SweepEnded,
+    SweepStarted,
+    TrialEnded,
+    TrialStarted,
+)
+from orchestrator.tracking.mlflow_store import prepare_store
+from orchestrator.tracking.tracker import Tracker
+
+EXPERIMENT, SWEEP = "tardis", "ptb-1"
+PATIENCE = 180  # seconds for what takes one, on a machine that may be busy with something else
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    """Wait until the condition holds."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+def quick_processes() -> multiprocessing.context.ForkServerContext:
+    """Processes that need not import MLflow, which takes seconds."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["orchestrator.tracking.tracker"])
+    return context
+
+
+def fresh_sqlite(folder: Path, factory: pytest.TempPathFactory) -> str:
+    """The URI of an empty SQLite store, copied from one that is made once: that takes seconds."""
+    base = factory.getbasetemp()
+    shared = base.parent if base.name.startswith("popen-") else base  # of xdist's workers
+    template = shared / "mlflow-template" / "mlflow.db"
+    if not template.exists():
+        _made_by_two_at_once(f"sqlite:///{template}")
+    prepare_store(f"sqlite:///{template}", "template")  # waits, if another worker is making it
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(template, folder / "mlflow.db")
+    return f"sqlite:///{folder / 'mlflow.db'}"
+
+
+def _made_by_two_at_once(uri: str) -> None:
+    """Make a store as two drivers would that start together, where MLflow itself would fail."""
+    make = quick_processes().Process
+    processes = [make(target=prepare_store, args=(uri, "template")) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
+
+
+def step_values(number: int, step: int) -> dict[str, float]:
+    """What the trial measures at the step, the unusual included."""
+    return {
+        "valid_bpc": 1.5 + number / 3 + 1 / (step + 3),
+        "constant": 0.1,
+        "odd": (math.nan, math.inf, -math.inf, -0.0)[step % 4],
+    }
+
+
+def sweep_events(trials: int, steps: int) -> list[Event]:
+    """A whole sweep, its trials in turn."""
+    events: list[Event] = [SweepStarted("ptb sweep", {"task": "ptb"}, {"trials": trials})]
+    events += [TrialStarted(n, {"memory.cells": 16 + n}) for n in range(trials)]
+    for step in range(steps):
+        events += [Metrics(n, step, step_values(n, step)) for n in range(trials)]
+    events += [TrialEnded(n, "FINISHED") for n in range(trials)]
+    return [*events, SweepEnded("FINISHED")]
+
+
+def runs_of(uri: str, sweep_id: str = SWEEP) -> dict[int | None, Run]:
+    """The runs of a sweep by trial number, None for the parent; fails if there are two of one."""
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id], f"tags.`tardis.sweep_id` = '{sweep_id}'")
+    numbers = [run.data.tags.get("tardis.trial") for run in runs]
+    assert max(Counter(numbers).values(), default=1) == 1, f"a run twice: {Counter(numbers)}"
+    return {None if n is None else int(n): run for n, run in zip(numbers, runs, strict=True)}
+
+
+def history(uri: str, run: Run) -> dict[str, list[tuple[int, float]]]:
+    """All (step, value) of each metric of a run, in order."""
+    client = MlflowClient(uri)
+    found = {}
+    for key in run.data.metrics:
+        points = client.get_metric_history(run.info.run_id, key)
+        found[key] = sorted((point.step, point.value) for point in points)
+    return found
+
+
+def check_sweep(uri: str, trials: int, steps: int, sweep_id: str = SWEEP) -> None:
+    """The store holds `sweep_events`: each run and each step exactly once, and none is running."""
+    runs = runs_of(uri, sweep_id)
+    assert runs.keys() == {None, *range(trials)}
+    assert {run.info.status for run in runs.values()} == {"FINISHED"}
+    parent = runs.pop(None)
+    assert parent.info.run_name == "ptb sweep"
+    for number, run in runs.items():
+        assert number is not None
+        assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
+        assert run.data.params == {"memory.cells": str(16 + number)}
+        found = history(uri, run)
+        for name in ("valid_bpc", "constant"):
+            expected = [(step, step_values(number, step)[name]) for step in range(steps)]
+            assert found[name] == expected, f"{name} of trial {number}"
+        assert sorted(step for step, _ in found["odd"]) == list(range(steps))
+
+
+def record(log: EventLog, uri: str, *events: Event, sweep_id: str = SWEEP) -> Tracker:
+    """Append the events and have them all delivered."""
+    tracker = Tracker(log, uri, EXPERIMENT, sweep_id)
+    log.append(*events)
+    tracker.start()
+    assert tracker.close(PATIENCE) == 0, tracker.last_error
+    return tracker

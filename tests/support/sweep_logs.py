@@ -1,0 +1,98 @@
+"""Sweeps that seem to have run: a plan, its log and its study, filled by hand."""
+
+from pathlib import Path
+
+import optuna
+from optuna.trial import TrialState
+
+from orchestrator.execution.search import study_storage
+from orchestrator.planning.plan import Candidate, SweepPlan
+from orchestrator.tracking.event_log import EventLog
+from orchestrator.tracking.events import Metrics, TrialEnded, TrialStarted
+from tardis_core.build import load_data
+from tardis_core.config import make_config
+from tardis_core.training import checkpoint
+from tardis_core.training.loop import Trainer
+
+
+def make_plan(name: str = "s", **more) -> SweepPlan:
+    made = SweepPlan(name, "copy", "smoke", trials=6, metric="bce", better="lower", **more)
+    made.folder.mkdir(parents=True)
+    return made
+
+
+def params_of(rate: float, seed: int = 0, estimator: str = "gumbel") -> dict[str, object]:
+    overrides = {"training.learning_rate": rate, "model.hidden": 16}
+    config = make_config("copy", "tardis", estimator, "smoke", seed, overrides)
+    names = {"task": "copy", "model": "tardis", "estimator": estimator}
+    names |= {"scale": "smoke", "seed": str(seed)}
+    return {**names, **config.settings()}
+
+
+def record(
+    plan: SweepPlan, number: int, values: list[float], ending, params, test: float | None = None
+) -> None:
+    """One trial in the log: a validation every 10 updates, then its end."""
+    log = EventLog(plan.folder)
+    log.append(TrialStarted(number, params))
+    for place, value in enumerate(values, start=1):
+        row = {"valid_bce": value, "training_seconds": 0.5 * place}
+        log.append(Metrics(number, 10 * place, row))
+    if test is not None:
+        log.append(Metrics(number, 10 * max(1, len(values)), {"test_bce": test}))
+    if ending is not None:
+        log.append(TrialEnded(number, *ending))
+    log.close()
+
+
+COMPLETE, FAILED = ("FINISHED", {}), ("FAILED", {"error": "diverged"})
+PRUNED = ("KILLED", {"pruned": "true"})
+
+
+def fill(plan: SweepPlan, values: list) -> None:
+    """Trials with these values: None is a failure, a tuple the last value of a pruned one."""
+    study = optuna.create_study(
+        study_name=plan.name,
+        storage=study_storage(plan.folder),
+        direction="minimize",
+        sampler=optuna.samplers.RandomSampler(seed=0),
+    )
+    for number, value in enumerate(values):
+        trial = study.ask()
+        rate = trial.suggest_float("training.learning_rate", 1e-4, 1e-2, log=True)
+        estimator = trial.suggest_categorical("estimator", ["gumbel", "reinforce"])
+        params = params_of(rate, estimator=estimator)
+        if value is None:
+            study.tell(trial, state=TrialState.FAIL)
+            record(plan, number, [], FAILED, params)
+        elif isinstance(value, tuple):
+            trial.report(value[0], 1)
+            study.tell(trial, state=TrialState.PRUNED)
+            record(plan, number, [value[0]], PRUNED, params)
+        else:
+            study.tell(trial, value)
+            record(plan, number, [value + 1, value, value + 0.5], COMPLETE, params)
+
+
+def comparison_plan(name: str = "c", labels=("a", "b"), seeds=(1, 2, 3), **more) -> SweepPlan:
+    candidates = tuple(Candidate(label, {"model": "tardis"}) for label in labels)
+    return make_plan(name, candidates=candidates, seeds=tuple(seeds), **more)
+
+
+def fill_comparison(plan: SweepPlan, values: dict[str, list[float]]) -> None:
+    """The values of each candidate, a seed each."""
+    for job in plan.jobs():
+        number, seed = job["number"], job["settings"]["seed"]
+        value = values[plan.candidate_of(number).label][plan.seeds.index(seed)]
+        record(plan, number, [value], COMPLETE, params_of(3e-3, seed))
+
+
+def put_weights(plan: SweepPlan, number: int, task: str = "copy") -> Path:
+    """A checkpoint where Ray would have left the last one of the trial."""
+    config = make_config(task, scale="smoke", overrides={"model.hidden": 16})
+    data = load_data(config, None, "standin") if task in ("ptb", "snli", "strokes") else None
+    trainer = Trainer(config, data)
+    folder = Path(plan.ray_storage) / "trials-0" / f"trial-{number}-x" / "checkpoint_000001"
+    folder.mkdir(parents=True)
+    checkpoint.save(folder / "best.pt", {**trainer.model_state(), "metric": 0.5})
+    return folder / "best.pt"

@@ -1,0 +1,160 @@
+"""The Dockerfile and its scripts: linted, and saying the same as the code."""
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from orchestrator.execution.tuner import RAY_SETTINGS
+
+ROOT = Path(__file__).parents[3]
+DOCKER = ROOT / "docker"
+DOCKERFILE = (DOCKER / "Dockerfile").read_text()
+
+
+def test_hadolint_has_nothing_to_say():
+    hadolint = Path(sys.executable).with_name("hadolint")
+    done = subprocess.run([hadolint, DOCKER / "Dockerfile"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def environment() -> dict[str, str]:
+    joined = DOCKERFILE.replace("\\\n", " ")
+    return dict(
+        pair.split("=", 1)
+        for line in re.findall(r"^ENV (.+)$", joined, re.MULTILINE)
+        for pair in line.split()
+    )
+
+
+def test_a_dead_node_is_noticed_in_the_image_as_by_a_local_start():
+    ours = {name: value for name, value in RAY_SETTINGS.items() if "health_check" in name}
+    assert ours
+    assert ours.items() <= environment().items()
+
+
+def test_the_locks_are_on():
+    assert environment()["RAY_AUTH_MODE"] == "token"
+    assert environment()["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] == "false"
+
+
+def test_every_target_runs_as_a_user_without_rights_and_with_a_health_check():
+    final = DOCKERFILE[DOCKERFILE.index(" AS base") :]
+    assert re.findall(r"^USER (.+)$", DOCKERFILE, re.MULTILINE) == ["1000:1000"]
+    assert "HEALTHCHECK" in final
+    for target in ("cpu", "cuda"):
+        assert f"FROM base AS {target}\n" in final
+
+
+def test_what_the_image_copies_is_in_its_context():
+    allowed = (ROOT / ".dockerignore").read_text().splitlines()
+    assert allowed[1] == "*"
+    sources = re.findall(r"^COPY (?:--chmod=\d+ )?((?:[\w./-]+ )+)[\w./-]+$", DOCKERFILE, re.M)
+    named = {name for line in sources for name in line.split()} - {"."}
+    assert named
+    assert {f"!{name}" for name in named} <= set(allowed)
+    for line in allowed:
+        if line.startswith("!"):
+            assert (ROOT / line[1:]).exists(), line
+
+
+def test_the_requirements_of_the_image_are_pinned():
+    asked = [sys.executable, DOCKER / "requirements.py", ROOT / "pyproject.toml", "cluster"]
+    printed = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert len(printed) == len(project["dependencies"]) + len(
+        project["optional-dependencies"]["cluster"]
+    )
+    pins = {
+        line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines()
+    }
+    for requirement in printed:
+        assert re.split(r"[\[>=]", requirement)[0].lower() in pins, requirement
+
+
+def test_no_secret_is_written_in_a_file():
+    """Neither a build argument nor a variable of the image carries one."""
+    words = re.compile(r"(PASSWORD|SECRET|TOKEN)\w*=\S", re.IGNORECASE)
+    assert not words.search(DOCKERFILE)
+
+
+@pytest.fixture
+def secrets(tmp_path):
+    folder = tmp_path / "secrets"
+    subprocess.run([DOCKER / "make-secrets.sh", folder], check=True, capture_output=True)
+    return folder
+
+
+def test_secrets_are_long_different_and_closed_to_others(secrets):
+    assert stat.S_IMODE(secrets.stat().st_mode) == 0o700
+    texts = {path.name: path.read_text() for path in secrets.iterdir()}
+    assert len(set(texts.values())) == len(texts) == 6
+    assert all(len(text) >= 64 for text in texts.values())
+    (identity,) = json.loads(texts["s3_identities"])["identities"]
+    assert identity["credentials"][0]["secretKey"] in texts["s3_credentials"]
+
+
+def test_secrets_that_exist_stay(secrets):
+    before = {path.name: path.read_text() for path in secrets.iterdir()}
+    subprocess.run([DOCKER / "make-secrets.sh", secrets], check=True, capture_output=True)
+    assert {path.name: path.read_text() for path in secrets.iterdir()} == before
+
+
+def entrypoint(*arguments: str, **variables: str) -> list[str]:
+    """What the entrypoint would run, one argument a line, and the environment it would give."""
+    fake = Path(variables["PATH"].split(":")[0])
+    for name in ("ray", "mlflow", "python"):
+        (fake / name).write_text('#!/bin/sh\nprintf "%s\\n" "$0" "$@"; env\n')
+        (fake / name).chmod(0o755)
+    command = ["bash", DOCKER / "entrypoint.sh", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=variables)
+    return done.stdout.splitlines()
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "bin").mkdir()
+    return f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+
+
+def test_the_entrypoint_reads_secrets_from_files(path, secrets):
+    password = (secrets / "mlflow_password").read_text()
+    said = entrypoint(
+        "mlflow", PATH=path, MLFLOW_AUTH_ADMIN_PASSWORD_FILE=str(secrets / "mlflow_password")
+    )
+    assert f"MLFLOW_AUTH_ADMIN_PASSWORD={password}" in said
+    assert "basic-auth" in said
+    assert password not in said[: said.index("s3://mlflow") + 1]  # not on the command line
+
+
+def test_the_head_takes_no_trials_and_keeps_its_dashboard_to_itself(path):
+    said = entrypoint("head", PATH=path)
+    assert said[said.index("--num-cpus") + 1] == "0"
+    assert said[said.index("--dashboard-host") + 1] == "127.0.0.1"
+
+
+def test_a_worker_says_what_it_has(path):
+    said = entrypoint("worker", PATH=path, RAY_WORKER_GPUS="2", RAY_HEAD_ADDRESS="there:1234")
+    assert said[said.index("--address") + 1] == "there:1234"
+    assert said[said.index("--num-gpus") + 1] == "2"
+    assert "--num-cpus" not in said
+
+
+def test_a_sweep_passes_on_its_arguments_as_they_are(path):
+    said = entrypoint("sweep", "ptb", "--name", "a b", PATH=path, RAY_HEAD_ADDRESS="head:6379")
+    start = said.index("orchestrator.sweep")
+    assert said[start + 1 : start + 4] == ["ptb", "--name", "a b"]
+    assert "RAY_ADDRESS=head:6379" in said
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="needs shellcheck")
+def test_the_scripts_pass_shellcheck():
+    scripts = sorted(DOCKER.glob("*.sh"))
+    subprocess.run(["shellcheck", *scripts], check=True)

@@ -1,0 +1,57 @@
+"""How a sweep ended: at its end, because its time was up, or because somebody pressed Ctrl-C."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from orchestrator.common.library_logs import redirect_library_logs
+from orchestrator.execution import driver
+from orchestrator.planning.plan import SweepPlan
+from orchestrator.tracking.event_log import open_log
+from orchestrator.tracking.events import SweepEnded
+from tardis_core.errors import UserError
+from tests.support.sweep_logs import make_plan
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ended", "finished"), [(0.0, 2, False), (60.0, 2, True), (0.0, 6, True)]
+)
+def test_ctrl_c_before_the_time_is_up_is_no_end(tmp_path, monkeypatch, seconds, ended, finished):
+    monkeypatch.chdir(tmp_path)
+    clock = SimpleNamespace(now=0.0)
+
+    def run(*_):
+        clock.now += seconds
+
+    monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(driver, "run", run)
+    monkeypatch.setattr(driver, "ended", lambda plan: ended)
+    monkeypatch.setattr(driver.report, "write", lambda *_: [])
+    plan = make_plan(time_budget=60.0)
+    log = open_log(plan.folder)
+    tracker = SimpleNamespace(start=lambda: None, close=lambda seconds: 0, refused=0)
+    outcome = driver._run(plan, None, 1, log, tracker)
+    *_, last = [event for event, _ in log.read(0)]
+    log.close()
+    assert outcome.finished == finished
+    assert isinstance(last, SweepEnded)
+    assert last.status == ("FINISHED" if finished else "KILLED")
+
+
+def test_a_sweep_that_cannot_start_leaves_no_folder_and_logs_to_none(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def fail(address, log_file):
+        redirect_library_logs(log_file)
+        raise UserError("no Ray")
+
+    monkeypatch.setattr(driver, "start_ray", fail)
+    monkeypatch.setattr(driver, "prepare_store", lambda *_: "1")
+    monkeypatch.setattr(driver, "Tracker", lambda *_, **__: SimpleNamespace(close=lambda _: 0))
+    plan = SweepPlan("s", "copy", "smoke", trials=1, metric="bce", better="lower")
+    with pytest.raises(UserError, match="no Ray"):
+        driver.run_sweep(plan)
+    assert not plan.folder.exists()
+    files = [getattr(each, "baseFilename", "") for each in logging.getLogger().handlers]
+    assert not [each for each in files if each.startswith(str(tmp_path))]

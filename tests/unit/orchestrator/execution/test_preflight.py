@@ -1,0 +1,65 @@
+"""What is said before the first trial, in one sentence each, and leaves nothing in the storage."""
+
+import pytest
+import ray
+from ray.exceptions import RayTaskError
+
+from orchestrator.execution import preflight
+from orchestrator.execution.node import versions
+from tardis_core.errors import UserError
+from tests.support.sweep_logs import make_plan
+
+
+@pytest.fixture
+def plan(tmp_path, monkeypatch):
+    """A sweep on a cluster of one node, which answers what `answer` says."""
+    monkeypatch.chdir(tmp_path)
+    node = {"Alive": True, "NodeID": "n", "NodeManagerAddress": "10.0.0.2"}
+    monkeypatch.setattr(ray, "nodes", lambda: [node])
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
+    monkeypatch.setattr(ray, "available_resources", lambda: {"memory": 1e9})
+    monkeypatch.setattr(preflight, "_probe_on", lambda *_: None)
+    answer(monkeypatch, (True, versions()))
+    return make_plan()
+
+
+def answer(monkeypatch, told):
+    def get(asked):
+        if isinstance(told, Exception):
+            raise told
+        return [told] * len(asked)
+
+    monkeypatch.setattr(ray, "get", get)
+
+
+def refused(plan, at_once=1) -> str:
+    with pytest.raises(UserError) as error:
+        preflight.check(plan, at_once)
+    assert "\n" not in str(error.value)
+    assert not list(plan.folder.rglob(".probe-*"))
+    return str(error.value)
+
+
+def test_a_cluster_that_has_all_is_left_alone(plan):
+    preflight.check(plan, 1)
+    assert not list(plan.folder.rglob(".probe-*"))
+
+
+def test_too_little_room_or_memory(plan):
+    assert "and the cluster has 2 CPUs and 0 GPUs; lower --cpus-per-trial" in refused(plan, 0)
+    assert "2 trials at once need about 1.4 GB of memory, and 1.0 GB are free" in refused(plan, 2)
+
+
+def test_a_node_that_does_not_see_the_storage_or_has_other_versions(plan, monkeypatch):
+    answer(monkeypatch, (False, versions()))
+    assert "is not shared: node 10.0.0.2 does not see" in refused(plan)
+    answer(monkeypatch, (True, {**versions(), "torch": "1.0"}))
+    assert "node 10.0.0.2 has other versions: torch 1.0 (here " in refused(plan)
+
+
+def test_a_node_that_does_not_have_the_program(plan, monkeypatch):
+    trace = "ray::_probe()\n  File ...\nModuleNotFoundError: No module named 'orchestrator'\n"
+    answer(monkeypatch, RayTaskError("_probe", trace, RuntimeError("failed to import")))
+    said = refused(plan)
+    assert said.startswith("every node must have this program and the storage")
+    assert "(ModuleNotFoundError: No module named 'orchestrator')" in said

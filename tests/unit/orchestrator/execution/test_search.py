@@ -1,0 +1,215 @@
+"""The search tells Optuna the truth, once, and takes up what a killed driver left behind."""
+
+import math
+import pickle
+import resource
+import weakref
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from orchestrator.execution.search import (
+    FAILED,
+    FINISHED,
+    OBJECTIVE,
+    Search,
+    open_study,
+    study_storage,
+    tell_failed,
+)
+from search_spaces import sampler
+from search_spaces.engine import tpe
+
+
+class Space:
+    """A conditional space at module level, because Ray pickles it."""
+
+    def __call__(self, trial):
+        estimator = trial.suggest_categorical("estimator", ["gumbel", "reinforce"])
+        found = {"estimator": estimator, "x": trial.suggest_float("x", 0, 1)}
+        if estimator == "reinforce":
+            found["estimator.gamma"] = trial.suggest_float("estimator.gamma", 0.8, 0.99)
+        return found
+
+
+def make(folder, seed=0, guesses=()):
+    return Search(Space(), sampler, seed, "min", "s", folder, list(guesses))
+
+
+def study(folder):
+    return open_study(folder, "s")
+
+
+def result(value, step, **more):
+    return {OBJECTIVE: value, "training_iteration": step, **more}
+
+
+def states(folder):
+    return [trial.state for trial in study(folder).trials]
+
+
+def test_a_finished_trial_is_complete_with_its_values(tmp_path):
+    search = make(tmp_path)
+    search.suggest("a")
+    search.on_trial_result("a", result(0.5, 1))
+    search.on_trial_complete("a", result(0.4, 2, **{FINISHED: True}))
+    (trial,) = study(tmp_path).trials
+    assert trial.state is TrialState.COMPLETE
+    assert trial.value == 0.4
+    assert trial.intermediate_values == {1: 0.5, 2: 0.4}
+
+
+def test_a_trial_that_was_stopped_is_pruned_with_its_values(tmp_path):
+    search = make(tmp_path)
+    search.suggest("a")
+    search.on_trial_result("a", result(0.5, 1))
+    search.on_trial_complete("a", result(0.45, 2, **{FINISHED: False}))
+    (trial,) = study(tmp_path).trials
+    assert trial.state is TrialState.PRUNED
+    assert trial.intermediate_values == {1: 0.5, 2: 0.45}
+
+
+@pytest.mark.parametrize(
+    "last",
+    [result(math.nan, 2, **{FINISHED: True}), result(0.5, 2, **{FAILED: "Diverged: ..."}), None],
+    ids=["nan", "failure", "nothing"],
+)
+def test_a_trial_that_came_to_nothing_is_failed(tmp_path, last):
+    search = make(tmp_path)
+    search.suggest("a")
+    search.on_trial_complete("a", last)
+    assert states(tmp_path) == [TrialState.FAIL]
+
+
+def test_after_an_error_of_ray_a_trial_is_handed_out_again_unless_it_is_told_as_failed(tmp_path):
+    search = make(tmp_path)
+    asked = search.suggest("a")
+    search.on_trial_complete("a", error=True)
+    assert search.suggest("b") == asked
+    search.on_trial_complete("b", error=True)
+    tell_failed(tmp_path, "s", asked["number"])
+    assert search.suggest("c")["number"] == 1
+    assert states(tmp_path) == [TrialState.FAIL, TrialState.RUNNING]
+
+
+def test_what_was_told_is_not_told_again(tmp_path):
+    search = make(tmp_path)
+    search.suggest("a")
+    search.on_trial_complete("a", result(0.4, 2, **{FINISHED: True}))
+    search.on_trial_result("a", result(0.1, 3))
+    search.on_trial_complete("a", result(0.1, 3, **{FINISHED: False}))
+    (trial,) = study(tmp_path).trials
+    assert (trial.state, trial.value) == (TrialState.COMPLETE, 0.4)
+
+
+def test_a_repeated_step_is_reported_once(tmp_path):
+    search = make(tmp_path)
+    search.suggest("a")
+    search.on_trial_result("a", result(0.5, 1))
+    search.on_trial_result("a", result(0.5, 1))
+    assert study(tmp_path).trials[0].intermediate_values == {1: 0.5}
+
+
+def test_a_driver_that_comes_back_takes_up_the_same_configuration(tmp_path):
+    before = make(tmp_path)
+    asked = before.suggest("a")
+    after = make(tmp_path)  # knows nothing of "a"
+    assert after.suggest("b") == asked
+    assert after.suggest("c")["number"] == 1
+    assert len(study(tmp_path).trials) == 2
+
+
+def test_first_guesses_are_queued_once_however_often_a_driver_starts(tmp_path):
+    guesses = [{"estimator": "gumbel", "x": 0.25}, {"estimator": "reinforce", "x": 0.75}]
+    for _ in range(3):
+        search = make(tmp_path, guesses=guesses)
+    assert [search.suggest(name)["settings"]["x"] for name in "ab"] == [0.25, 0.75]
+    assert search.suggest("c")["settings"]["x"] not in (0.25, 0.75)
+
+
+def propose(folder, count, seed):
+    folder.mkdir()
+    search, found = make(folder, seed), []
+    for name in range(count):
+        found.append(search.suggest(str(name))["settings"])
+        value = found[-1]["x"]
+        search.on_trial_complete(str(name), result(value, 1, **{FINISHED: True}))
+    return found
+
+
+def test_one_seed_proposes_the_same_and_another_seed_something_else(tmp_path):
+    one, again = propose(tmp_path / "1", 14, 7), propose(tmp_path / "2", 14, 7)
+    assert one == again
+    assert one != propose(tmp_path / "3", 14, 8)
+
+
+def test_a_restart_does_not_change_the_proposals(tmp_path):
+    whole = propose(tmp_path / "whole", 12, 7)
+    folder = tmp_path / "cut"
+    propose(folder, 6, 7)
+    search = make(folder, 7)
+    assert search.suggest("next")["settings"] == whole[6]
+
+
+def test_a_restart_does_not_change_them_when_some_trials_are_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr(tpe, "LATEST", 12)
+    monkeypatch.setattr(tpe, "GOOD", 4)
+    whole = propose(tmp_path / "whole", 26, 7)
+    propose(tmp_path / "cut", 24, 7)
+    search = make(tmp_path / "cut", 7)
+    assert [search.suggest("next")["settings"]] == whole[24:25]
+
+
+def test_a_trial_that_was_told_is_let_go(tmp_path):
+    search = make(tmp_path)
+    search.suggest("a")
+    trial = weakref.ref(search._ot_trials["a"])
+    search.on_trial_complete("a", result(0.5, 1, **{FINISHED: True}))
+    assert trial() is None
+
+
+def test_gamma_is_proposed_for_reinforce_only(tmp_path):
+    for settings in propose(tmp_path / "1", 20, 1):
+        assert ("estimator.gamma" in settings) == (settings["estimator"] == "reinforce")
+
+
+def test_the_search_can_be_pickled_as_ray_does(tmp_path):
+    search = make(tmp_path)
+    search.suggest("a")
+    copy = pickle.loads(pickle.dumps(search))
+    copy.on_trial_complete("a", result(0.4, 2, **{FINISHED: True}))
+    assert states(tmp_path) == [TrialState.COMPLETE]
+
+
+def test_the_study_opens_with_optuna_alone(tmp_path):
+    make(tmp_path).suggest("a")
+    storage = optuna.storages.JournalStorage(
+        optuna.storages.journal.JournalFileBackend(str(tmp_path / "study.log"))
+    )
+    assert optuna.get_all_study_names(storage) == ["s"]
+
+
+def test_half_a_line_in_the_study_is_cut_off(tmp_path):
+    study = optuna.create_study(study_name="s", storage=study_storage(tmp_path))
+    study.add_trial(optuna.trial.create_trial(value=1.0))
+    with open(tmp_path / "study.log", "ab") as file:
+        file.write(b'{"op_code":4,"worker')  # as a full disk leaves it
+    again = optuna.load_study(study_name="s", storage=study_storage(tmp_path))
+    again.add_trial(optuna.trial.create_trial(value=2.0))
+    assert [trial.value for trial in open_study(tmp_path, "s").trials] == [1.0, 2.0]
+
+
+def test_a_write_that_a_full_disk_refuses_leaves_the_study_as_it_was(tmp_path, monkeypatch):
+    study = optuna.create_study(study_name="s", storage=study_storage(tmp_path))
+    before = (tmp_path / "study.log").read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            study.add_trial(optuna.trial.create_trial(value=1.0))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (tmp_path / "study.log").read_bytes() == before
+    study.add_trial(optuna.trial.create_trial(value=2.0))
+    assert [trial.value for trial in open_study(tmp_path, "s").trials] == [2.0]

@@ -1,0 +1,197 @@
+"""The paper's figures again by one command, with a summary that says what it is worth."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from orchestrator import reproduce
+from orchestrator.compare import paper_candidates
+from orchestrator.comparison.runs import ComparisonData, Group, Run
+from orchestrator.paper.base import REPRODUCTIONS, Outcome, Request, Row
+from orchestrator.paper.tables import orderings
+from orchestrator.tracking.event_log import EventLog
+from orchestrator.tracking.events import SweepStarted
+from tardis_core.config import make_config
+from tardis_core.scales import SCALES
+from tests.support.sweep_logs import comparison_plan, fill_comparison
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def run(name: str, *words: str) -> tuple[Path, str]:
+    """The folder of its results and its summary."""
+    assert reproduce.main([name, "--scale", "smoke", "--out", "out", *words]) == 0
+    folder = Path("out") / name
+    return folder, (folder / "summary.md").read_text()
+
+
+def test_the_list_names_all_with_what_they_take(capsys):
+    assert reproduce.main(["--list"]) == 0
+    listed = capsys.readouterr().out
+    assert {"figure-path-length", "figure-shortest-path", "gradient-flow"} <= set(
+        REPRODUCTIONS.names()
+    )
+    for name in REPRODUCTIONS.names():
+        assert name in listed
+        assert set(REPRODUCTIONS.get(name).costs) == set(SCALES)
+
+
+def test_the_path_length_of_a_cell_is_that_of_the_paper():
+    folder, summary = run("figure-path-length")
+    table = pd.read_csv(folder / "lengths.csv", index_col="cell")
+    assert table.shape == (50, 2)
+    assert table["TARDIS"].mean() == pytest.approx(3)
+    assert table["uMANN"].mean() == pytest.approx(3, abs=0.2)
+    assert "T = 200, K = 50, 100 simulations" in summary
+    assert "![path_length](path_length.png)" in summary
+    assert (folder / "path_length.png").exists()
+
+
+def test_the_shortest_paths_are_those_of_the_claims():
+    folder, summary = run("figure-shortest-path")
+    table = pd.read_csv(folder / "shortest_paths.csv").set_index(["memory", "cells"])
+    assert (table.loc[(slice(None), 1), "length"] == 45).all()
+    by_kind = table["length"].unstack("memory")
+    assert (by_kind.loc[[2, 5, 12], "TARDIS"] < by_kind.loc[[2, 5, 12], "urMANN"]).all()
+    assert (table["outside"] <= table["length"]).all()
+    assert "yes: TARDIS" in summary
+
+
+def test_a_seed_repeats_and_another_differs():
+    texts = []
+    for seed in ("1", "1", "2"):
+        folder, _ = run("figure-path-length", "--seed", seed)
+        texts.append((folder / "lengths.csv").read_text())
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_gradient_flow_trains_once_and_compares_three_models(capsys):
+    folder, summary = run("gradient-flow")
+    table = pd.read_csv(folder / "flow.csv")
+    assert set(table["model"]) == {"LSTM trained", "TARDIS untrained", "TARDIS trained"}
+    lstm = table[table["model"] == "LSTM trained"]
+    assert not lstm["R_median"].any()
+    assert (lstm["Q_median"] == lstm["sum_median"]).all()
+    assert table[table["model"] == "TARDIS trained"]["R_p90"].max() > 0
+    assert "test cross-entropy: LSTM trained 0." in summary
+    before = capsys.readouterr().out
+    assert "update" in before
+    again, _ = run("gradient-flow")  # nothing is trained a second time
+    assert "update    " not in capsys.readouterr().out
+    assert pd.read_csv(again / "flow.csv").equals(table)
+
+
+def test_the_summary_of_the_folder_holds_all_that_were_made():
+    run("figure-path-length")
+    run("figure-shortest-path")
+    text = Path("out/summary.md").read_text()
+    assert re.findall("^## (.*)$", text, re.M) == ["figure-path-length", "figure-shortest-path"]
+    pictures = re.findall(r"\]\((.*?)\)", text)
+    assert len(pictures) == 2
+    assert all((Path("out") / picture).is_file() for picture in pictures)
+
+
+def test_a_summary_sets_ours_beside_the_papers():
+    outcome = Outcome([Row("error", "2.0", "1.9")], "Close.", "one seed", [])
+    text = reproduce.summary("figure-path-length", Request("smoke", Path()), outcome, 3.0)
+    assert "| error | 2.0 | 1.9 |" in text
+    assert "Close." in text
+    assert "python -m orchestrator.reproduce figure-path-length --scale smoke --seed 0" in text
+
+
+def test_a_picture_is_shown_wherever_it_lies():
+    picture = Path("out") / "10 digits" / "curves.png"
+    outcome = Outcome([], "", "", [picture])
+    text = reproduce.summary("figure-path-length", Request("smoke", Path("out")), outcome, 3.0)
+    assert "![curves](10%20digits/curves.png)" in text
+
+
+def trained(task: str, values: dict[str, list[float]], **tags: str) -> None:
+    """A comparison of the paper's rows for the task that has run already."""
+    labels = tuple(each.label for each in paper_candidates(task, tuple(values)))
+    name = f"reproduce-{task}-smoke-seed0"
+    plan = replace(comparison_plan(name, labels, seeds=range(7)), trials=7 * len(labels))
+    log = EventLog(plan.folder)
+    log.append(SweepStarted(name, {"data": task, "data.real": "True", **tags}))
+    log.close()
+    plan.save()
+    by_label = {each.label: values[each.settings["model"]] for each in paper_candidates(task)}
+    fill_comparison(plan, {label: by_label[label] for label in labels})
+
+
+def test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved():
+    low, high = [0.01] * 7, [0.01] * 3 + [0.4] * 4
+    for task in ("copy", "recall"):
+        trained(task, {"tardis": low, "lstm": high})
+    _, summary = run("table-ntm")
+    assert (
+        "| copy: TARDIS + Gumbel ST | 0.01 (0.01 to 0.01; 7 seeds), solved by 7 of 7 | Success |"
+        in summary
+    )
+    assert "| recall: LSTM | 0.2329" in summary
+    assert "solved by 3 of 7 |  |" in summary
+    assert "copy: Solved, which is below 0.02 nats a bit: TARDIS" in summary
+
+
+def test_runs_on_made_up_data_are_not_taken_for_real_ones(capsys):
+    trained("copy", {"tardis": [0.01] * 7, "lstm": [0.4] * 7}, **{"data.real": "False"})
+    assert reproduce.main(["table-ntm", "--scale", "smoke", "--data", "real"]) == 2
+    said = capsys.readouterr().err
+    assert "--data is real, and reproduce-copy-smoke-seed0 was trained on a stand-in" in said
+    assert said.count("\n") == 1
+
+
+def evidence_of(task: str, values: dict[str, list[float]], real: bool = True) -> ComparisonData:
+    rows = paper_candidates(task)
+    config = make_config(task, "lstm", scale="smoke")
+    groups = []
+    for row in rows:
+        if row.label in values:
+            runs = [
+                Run("run", replace(config, seed=seed), value, value, pd.DataFrame())
+                for seed, value in enumerate(values[row.label])
+            ]
+            groups.append(Group(row.label, tuple(runs)))
+    return ComparisonData(task, tuple(groups), task, real, ())
+
+
+def test_an_order_of_the_paper_is_confirmed_refuted_or_undecided():
+    lstm, gumbel = "LSTM + LayerNorm + Dropout", "TARDIS + Gumbel ST + R"
+    spread = [0.01 * n for n in range(6)]
+    better, worse = [1.2 + s for s in spread], [1.5 + s for s in spread]
+    confirmed = orderings(evidence_of("ptb", {gumbel: better, lstm: worse}))
+    assert "1 confirmed, 0 refuted, 0 undecided" in confirmed
+    refuted = orderings(evidence_of("ptb", {gumbel: worse, lstm: better}))
+    assert "0 confirmed, 1 refuted, 0 undecided" in refuted
+    few = orderings(evidence_of("ptb", {gumbel: better[:3], lstm: worse[:3]}))
+    assert "0 confirmed, 0 refuted, 1 undecided" in few
+    made_up = orderings(evidence_of("ptb", {gumbel: better, lstm: worse}, real=False))
+    assert "says nothing" in made_up
+
+
+def test_where_more_is_better_the_order_turns_round():
+    lstm, gumbel = "LSTM + LayerNorm + Dropout", "TARDIS + Gumbel ST"
+    values = {lstm: [80.0 + n for n in range(6)], gumbel: [84.0 + n for n in range(6)]}
+    assert "1 confirmed" in orderings(evidence_of("snli", values))
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ([], "name what to reproduce: all, figure-learning-curves"),
+        (["table-mt"], "unknown reproduction 'table-mt'; choose one of: figure-learning-curves"),
+        (["all", "--scale", "huge"], "unknown scale 'huge'"),
+        (["figure-path-length", "--out", "/dev/null/x"], "--out must be a folder"),
+    ],
+)
+def test_bad_input_gets_one_line(capsys, words, reason):
+    assert reproduce.main(words) == 2
+    said = capsys.readouterr().err
+    assert reason in said
+    assert said.count("\n") == 1

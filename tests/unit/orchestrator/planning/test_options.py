@@ -1,0 +1,206 @@
+"""From options to a plan: what is wrong is said before anything is started or written."""
+
+import optuna
+import pytest
+
+from orchestrator.execution.tuner import slots, space_of
+from orchestrator.planning import dry_run
+from orchestrator.planning.options import parser, plan_from
+from orchestrator.planning.plan import load_plan
+from orchestrator.sweep_command import main
+from tardis_core.errors import UserError
+from tests.support.sweep_logs import comparison_plan
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return tmp_path
+
+
+def plan(*arguments):
+    return plan_from(parser().parse_args(list(arguments)))
+
+
+def saved(*arguments):
+    made = plan(*arguments)
+    made.folder.mkdir(parents=True)
+    made.save()
+    return made
+
+
+def test_a_plan_survives_being_saved(here):
+    made = saved("copy", "--smoke", "--name", "one", "--set", "memory.cells=4", "--trials", "3")
+    assert load_plan("one") == made
+    assert made.fixed == {"memory.cells": "4"}
+
+
+def test_reports_are_the_validations_of_a_full_trial():
+    made = plan(
+        "copy", "--smoke", "--set", "training.updates=45", "--set", "training.evaluate_every=10"
+    )
+    assert made.reports == 5
+
+
+def test_time_budgets_have_units():
+    assert plan("copy", "--time-budget", "90s").time_budget == 90
+    assert plan("copy", "--time-budget", "1.5h").time_budget == 5400
+
+
+def test_sweeps_in_one_storage_do_not_meet(monkeypatch):
+    monkeypatch.setenv("TARDIS_STORAGE", "s3://bucket/ray/")
+    one, other = plan("copy", "--name", "one"), plan("copy", "--name", "one")
+    assert one.ray_storage.startswith("s3://bucket/ray/one-")
+    assert one.ray_storage != other.ray_storage
+
+
+def test_a_cluster_that_grows_is_asked_for_more_than_it_has():
+    has = [{"CPU": 2.0}]
+    assert slots(plan("copy", "--concurrency", "8"), has) == 2
+    assert slots(plan("copy", "--concurrency", "8", "--autoscale"), has) == 8
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cluster", "expected"),
+    [
+        ("1", [{"CPU": 8, "GPU": 2}, {"CPU": 8, "GPU": 2}], 4),
+        ("0.5", [{"CPU": 8, "GPU": 2}, {"CPU": 8, "GPU": 1}], 6),
+        ("0.75", [{"CPU": 8, "GPU": 4}], 4),  # not five: a trial is on one GPU
+        ("0.1", [{"CPU": 16, "GPU": 1}], 10),
+        ("2", [{"CPU": 8, "GPU": 3}, {"CPU": 8, "GPU": 1}], 1),  # nor on two machines
+        ("1", [{"CPU": 8, "GPU": 2}, {"CPU": 8}], 2),
+        ("1", [{"CPU": 1, "GPU": 4}], 1),
+        ("1", [{"CPU": 8}], 0),
+    ],
+)
+def test_trials_are_packed_on_gpus_of_one_node(gpus, cluster, expected):
+    assert slots(plan("copy", "--gpus-per-trial", gpus), cluster) == expected
+
+
+def test_extending_adds_trials_to_the_same_sweep(here):
+    made = saved("copy", "--name", "one", "--trials", "3")
+    longer = plan("--extend", "one", "--trials", "+20")
+    assert longer.trials == 23
+    assert longer.sweep_id == made.sweep_id
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a task: copy, ptb"),
+        (["chess"], "unknown task 'chess'; choose one of: copy"),
+        (["copy", "--scale", "huge"], "unknown scale 'huge'"),
+        (["copy", "--estimators", "magic"], "unknown estimator 'magic'"),
+        (["copy", "--trials", "none"], "--trials is a whole number from 1"),
+        (["copy", "--trials", "0"], "--trials is a whole number from 1"),
+        (["copy", "--time-budget", "soon"], "such as 90s, 30m or 2h, not 'soon'"),
+        (["copy", "--name", "../../x"], "the name of a sweep is letters"),
+        (["copy", "--set", "memory"], "--set takes section.key=value"),
+        (["copy", "--set", "training.updates=many"], "training.updates must be a whole number"),
+        (["copy", "--trials", "²"], "--trials is a whole number from 1, such as 20, not '²'"),
+        (["copy", "--set", "memory.cels=4"], "unknown setting 'memory.cels'"),
+        (["copy", "--set", "memory.cells=many"], "memory.cells must be a whole number"),
+        (
+            ["copy", "--estimators", "gumbel", "--set", "estimator.gamma=0.9"],
+            "unknown setting 'estimator.gamma'",
+        ),
+        (["copy", "--space", "nothing.py"], "nothing.py"),
+        (["copy", "--autoscale"], "with --autoscale a whole number from 1, not 0"),
+        (["--resume", "nothing"], "there is no sweep 'nothing'"),
+        (["--extend", "../x"], "the name of a sweep is letters"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_leaves_nothing_behind(here, capsys, arguments, message):
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert list(here.iterdir()) == []
+
+
+SPACE = """
+def space(trial, scale, estimators):
+    return {"model.hidden": trial.suggest_int("model.hidden", LOW, 16)}
+"""
+
+
+def test_a_sweep_keeps_its_own_space_whatever_becomes_of_the_file(here):
+    (here / "mine.py").write_text(SPACE.replace("LOW", "8"))
+    made = saved("copy", "--smoke", "--name", "one", "--space", "mine.py")
+    (here / "mine.py").write_text("not Python any more")
+    plan("--extend", "one", "--trials", "+2").save()
+    found = space_of(load_plan("one"))(optuna.trial.FixedTrial({"model.hidden": 8}))
+    assert found == {"model.hidden": 8}
+    assert load_plan("one").space == made.space == "mine.py"
+
+
+def test_a_space_whose_trials_would_all_fail_is_refused_at_once(here, capsys):
+    (here / "mine.py").write_text(SPACE.replace("model.hidden", "model.hiden").replace("LOW", "8"))
+    assert main(["copy", "--smoke", "--space", "mine.py"]) == 2
+    assert "unknown setting 'model.hiden'" in capsys.readouterr().err
+    (here / "mine.py").write_text(SPACE.replace("LOW", "-8"))
+    assert plan("copy", "--smoke", "--space", "mine.py").space == "mine.py"  # some will not
+
+
+@pytest.mark.parametrize(
+    ("more", "vain"),
+    [
+        (["--set", "memory.cells=8", "--trials", "9"], "--trials, --set"),
+        (["copy"], "the task"),
+        (["--extend", "one"], "--extend"),
+    ],
+)
+def test_a_sweep_that_is_resumed_is_what_it_was(capsys, more, vain):
+    saved("copy", "--smoke", "--name", "one")
+    assert main(["--resume", "one", *more]) == 2
+    said = capsys.readouterr().err
+    assert said == f"error: --resume goes on with what was begun: leave {vain} out\n"
+
+
+def test_only_trials_are_added_to_a_sweep_and_none_to_a_comparison(here, capsys):
+    saved("copy", "--smoke", "--name", "one")
+    assert main(["--extend", "one", "--trials", "+2", "--seed", "3"]) == 2
+    assert "--extend goes on with what was begun: leave --seed out" in capsys.readouterr().err
+    comparison_plan("two").save()
+    assert main(["--extend", "two", "--trials", "+2"]) == 2
+    assert "a search can be extended, and two is a comparison" in capsys.readouterr().err
+
+
+def test_a_sweep_is_not_overwritten(here):
+    saved("copy", "--name", "one")
+    with pytest.raises(UserError, match="--resume it, or choose another --name"):
+        plan("copy", "--name", "one")
+
+
+def test_a_dry_run_counts_every_seed_of_a_trial(capsys, monkeypatch):
+    monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
+    words = ["copy", "--smoke", "--dry-run", "--set", "training.updates=50"]
+    assert main([*words, "--seeds-per-trial", "3"]) == 0
+    assert "150 a trial" in capsys.readouterr().out
+
+
+def test_a_dry_run_looks_at_the_cluster_that_the_sweep_would_run_on(capsys, monkeypatch):
+    monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
+    monkeypatch.setattr(dry_run, "start_ray", lambda address, log: [{"CPU": 64.0}])
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    assert main(["copy", "--smoke", "--dry-run"]) == 0
+    assert "64 CPUs, 0 GPUs at head:6379" in capsys.readouterr().out
+
+
+def test_a_dry_run_shows_the_plan_and_starts_nothing(here, capsys, monkeypatch):
+    monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
+    assert main(["ptb", "--smoke", "--dry-run", "--estimators", "gumbel"]) == 0
+    said = capsys.readouterr().out
+    assert "memory.cells" in said
+    assert "tried first: 1\n  model=tardis, estimator=gumbel" in said
+    assert "estimator.gamma" not in said
+    assert list(here.iterdir()) == []
+
+
+def test_grace_is_a_share_of_the_updates_and_is_kept(here, capsys):
+    assert plan("copy", "--smoke").grace == pytest.approx(1 / 9)
+    saved("copy", "--smoke", "--name", "one", "--grace", "0.5")
+    assert load_plan("one").grace == 0.5
+    assert main(["copy", "--smoke", "--grace", "2"]) == 2
+    assert capsys.readouterr().err == "error: --grace is a share from 0 to 1, not 2.0\n"

@@ -1,0 +1,210 @@
+"""`--set` fixes what would be searched; what depends on it follows."""
+
+import pickle
+
+import optuna
+import pytest
+
+import search_spaces
+from search_spaces.engine.probe import explore
+from tardis_core.config import make_config
+
+ALL = ("gumbel", "reinforce")
+
+
+def trials(space, count=40, models=("tardis",), task_scale="small", estimators=ALL):
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
+    for _ in range(count):
+        trial = study.ask()
+        yield trial, space.space(trial, task_scale, estimators, models)
+
+
+def fixed(task, **settings):
+    names = {name.replace("__", "."): value for name, value in settings.items()}
+    return search_spaces.fix(search_spaces.load(task), names)
+
+
+def test_a_fixed_setting_is_in_the_result_and_unknown_to_the_study():
+    for trial, found in trials(fixed("ptb", memory__cells="32")):
+        assert found["memory.cells"] == 32
+        assert "memory.cells" not in trial.params
+
+
+def test_fixing_nothing_changes_nothing():
+    plain = [found for _, found in trials(search_spaces.load("ptb"))]
+    assert [found for _, found in trials(fixed("ptb"))] == plain
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("memory.cells", "32", 32),
+        ("memory.cells", 32, 32),
+        ("memory.cells", "1000", 1000),  # outside the range: the user's will
+        ("memory.content", "32", 32),  # one of the choices
+        ("memory.content", "48", 48),  # none of the choices
+        ("training.learning_rate", "1e-3", 1e-3),
+        ("training.learning_rate", 1, 1.0),
+        ("model.layer_norm", "true", True),
+        ("model.layer_norm", "Off", False),
+        ("model.layer_norm", "0", False),
+        ("model.layer_norm", False, False),
+    ],
+)
+def test_text_becomes_what_is_searched(name, text, value):
+    _, found = next(trials(search_spaces.fix(search_spaces.load("ptb"), {name: text})))
+    assert found[name] == value
+    assert type(found[name]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("memory.cells", "many", r"memory\.cells must be a whole number.*8 to 32, step 4.*'many'"),
+        ("memory.cells", "8.5", "whole number"),
+        ("memory.cells", True, "whole number"),
+        ("memory.content", "wide", r"whole number.*one of 16, 32, 64.*'wide'"),
+        ("training.learning_rate", "nan", "must be a number"),
+        ("training.learning_rate", "inf", "must be a number"),
+        ("model.layer_norm", "maybe", r"true or false.*'maybe'"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_answered_with_the_rule(name, value, message):
+    space = search_spaces.fix(search_spaces.load("ptb"), {name: value})
+    with pytest.raises(ValueError, match=message):
+        next(trials(space))
+
+
+@pytest.mark.parametrize("estimator", ALL)
+def test_conditions_follow_a_fixed_choice(estimator):
+    for trial, found in trials(fixed("ptb", estimator=estimator)):
+        assert found["estimator"] == estimator
+        assert ("estimator.gamma" in trial.params) == (estimator == "reinforce")
+
+
+def test_a_model_can_be_fixed():
+    for trial, found in trials(fixed("ptb", model="lstm")):
+        assert (found["model"], found["estimator"]) == ("lstm", "none")
+        assert not any(name.startswith("memory.") for name in found.keys() | trial.params.keys())
+
+
+def test_a_setting_that_is_never_searched_is_added():
+    for _, found in trials(fixed("ptb", training__updates="500")):
+        assert found["training.updates"] == "500"
+
+
+def test_a_setting_of_another_branch_is_left_out_there():
+    """Fixing gamma, searched or not, must not break the gumbel trials of the same sweep."""
+    space = fixed("ptb", estimator__gamma="0.9", estimator__entropy_until="0.5")
+    for _, found in trials(space):
+        reinforce = found["estimator"] == "reinforce"
+        assert (found.get("estimator.gamma") == 0.9) == reinforce
+        assert ("estimator.entropy_until" in found) == reinforce
+        estimator = found.pop("estimator")
+        make_config("ptb", found.pop("model"), estimator, "small", overrides=found)
+
+
+def test_a_setting_that_no_open_branch_has_is_not_hidden():
+    """So that whoever resolves the configuration tells the user."""
+    for space, estimators in [
+        (fixed("ptb", estimator__gamma="0.9"), ("gumbel",)),
+        (fixed("ptb", estimator__gamma="0.9", estimator="gumbel"), ALL),
+    ]:
+        _, found = next(trials(space, estimators=estimators))
+        assert found["estimator.gamma"] == "0.9"
+
+
+def test_guesses_lose_what_is_fixed():
+    guesses = fixed("ptb", memory__cells="32").first_guesses("small", ALL)
+    whole = search_spaces.load("ptb").first_guesses("small", ALL)
+    assert guesses == [{k: v for k, v in point.items() if k != "memory.cells"} for point in whole]
+
+
+def test_guesses_that_contradict_go_and_those_that_become_equal_are_one():
+    (gumbel,) = fixed("ptb", estimator="gumbel").first_guesses("small", ALL)
+    assert "estimator.gamma" not in gumbel
+    rows = fixed("ptb", model__reset_gates="true").first_guesses("small", ALL)
+    assert [row.get("estimator.auxiliary") for row in rows] == [None, True, False]
+
+
+def test_fixed_twice_is_fixed():
+    space = search_spaces.fix(fixed("ptb", memory__cells="32"), {"estimator": "reinforce"})
+    trial, found = next(trials(space))
+    assert (found["memory.cells"], found["estimator"]) == (32, "reinforce")
+    assert not {"memory.cells", "estimator"} & trial.params.keys()
+
+
+@pytest.mark.parametrize("task", search_spaces.names())
+def test_a_space_survives_pickling(task):
+    space = fixed(task, memory__cells="32", estimator__gamma="0.9")
+    bound = search_spaces.bind(space, "small", ALL)
+    copy = pickle.loads(pickle.dumps(bound))
+    one, two = (
+        [each(study.ask()) for _ in range(20)]
+        for each in (bound, copy)
+        for study in [optuna.create_study(sampler=search_spaces.sampler(3))]
+    )
+    assert one == two
+    assert copy.first_guesses() == space.first_guesses("small", ALL)
+
+
+def test_a_bound_space_needs_a_trial_only():
+    space = search_spaces.load("copy")
+    bound = search_spaces.bind(space, "smoke", ["gumbel"], ["tardis", "lstm"])
+    models = {bound(optuna.create_study().ask())["model"] for _ in range(40)}
+    assert models == {"tardis", "lstm"}
+    assert bound.first_guesses() == space.first_guesses("smoke", ["gumbel"], ["tardis", "lstm"])
+
+
+class Captor:
+    """Ray's way of listening in: only what is suggested through it is handed over."""
+
+    def __init__(self, trial):
+        self.trial, self.captured = trial, {}
+
+    def __getattr__(self, item):
+        inner = getattr(self.trial, item)
+
+        def listening(name, *arguments, **named):
+            self.captured[name] = inner(name, *arguments, **named)
+            return self.captured[name]
+
+        return listening if item.startswith("suggest_") else inner
+
+
+def test_it_works_beneath_a_trial_that_is_itself_wrapped():
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    captor = Captor(study.ask())
+    found = fixed("copy", memory__cells="32").space(captor, "small", ALL)
+    assert captor.captured.items() < found.items()
+    assert found["memory.cells"] == {**captor.captured, **found}["memory.cells"] == 32
+
+
+class Older:
+    """A space in Optuna's older words."""
+
+    @staticmethod
+    def space(trial, scale, estimators, models=()):
+        uniform = trial.suggest_uniform("a", 0, 1)
+        log = trial.suggest_loguniform("b", 1e-3, 1)
+        return {"a": uniform, "b": log, "c": trial.suggest_discrete_uniform("c", 0, 1, 0.5)}
+
+    @staticmethod
+    def first_guesses(scale, estimators, models=()):
+        return []
+
+
+@pytest.mark.filterwarnings("ignore:suggest_:FutureWarning")
+def test_older_names_of_suggestions_are_fixed_too():
+    trial, found = next(trials(search_spaces.fix(Older, {"a": "0.5", "b": "0.1"})))
+    assert (found["a"], found["b"], set(trial.params)) == (0.5, 0.1, {"c"})
+
+
+def test_other_attributes_are_the_trials():
+    class Numbered(Older):
+        @staticmethod
+        def space(trial, scale, estimators, models=()):
+            return {"number": trial.number}
+
+    assert [found["number"] for _, found in trials(search_spaces.fix(Numbered, {}), 3)] == [0, 1, 2]
+    assert explore(Numbered, "small", ALL, ())[7].settings == {"number": 7}

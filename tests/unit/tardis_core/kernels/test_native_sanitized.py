@@ -1,0 +1,17 @@
+"""The native code under sanitizers: no access beyond an array, no undefined step, no race.
+
+A sample of the modes; `python -m benchmarks.tools.sanitize` takes them all.
+"""
+
+import pytest
+
+from benchmarks.tools import sanitize
+
+
+@pytest.mark.parametrize("sanitizer", sanitize.SANITIZERS)
+def test_edges_are_clean(sanitizer):
+    if not sanitize.available(sanitizer):
+        pytest.skip(f"no gcc here can build for {sanitizer}")
+    said = sanitize.check(sanitizer, "f32", stride=61)
+    assert said.endswith("sequences")
+    assert int(said.split()[0]) >= 60

@@ -1,0 +1,169 @@
+"""Trying every cell at one step: what is tried, what follows, and what is learned from it."""
+
+import pytest
+import torch
+
+from tardis_core.build import build_network
+from tardis_core.config import make_config
+from tardis_core.errors import UserError
+from tardis_core.models.tardis import TardisNoise
+from tardis_core.tasks.base import Batch, Signature
+from tardis_core.training.counterfactual import try_cells
+from tardis_core.training.objective import objective
+
+K, T, B, W = 3, 6, 5, 4
+SIGNATURE = Signature(inputs=2, symbols=False, outputs=3, bits=False)
+SIZES = {
+    "model.hidden": 3,
+    "model.reset_gates": True,
+    "model.recurrent_dropout": 0.3,
+    "memory.cells": K,
+    "memory.address": 2,
+    "memory.content": 2,
+    "estimator.tried": W,
+}
+
+
+def make_network(**settings):
+    """Small, with large weights, so that every read matters."""
+    config = make_config("copy", "tardis", "reinforce", "smoke", overrides=SIZES | settings)
+    network = build_network(config, SIGNATURE).double()
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator).double())
+    return network
+
+
+def make_batch(masked=False):
+    generator = torch.Generator().manual_seed(0)
+    there_TB = torch.ones(T, B, dtype=torch.bool)
+    if masked:
+        there_TB[T - 2 :, 1] = False
+    return Batch(
+        torch.randn(T, B, 2, generator=generator).double(),
+        torch.randint(3, (T, B), generator=generator),
+        there_TB & (torch.arange(T) % 2 == 1).unsqueeze(1),
+        there_TB if masked else None,
+    )
+
+
+def run(network, batch, state=None, last=W, seed=0):
+    """A sequence with noise, and every cell tried at one of its last steps."""
+    generator = torch.Generator().manual_seed(seed)
+    prediction, _ = network(batch.inputs, state, batch.mask_TB, generator, batch.scored_TB)
+    made = try_cells(network, SIGNATURE, batch, state, prediction, last, generator)
+    return prediction, made
+
+
+def rewards(prediction, batch):
+    """What the two heads said of what happened."""
+    return [
+        SIGNATURE.log_likelihood(logits, batch)
+        for logits in (prediction.logits_TBO, prediction.memory_logits_TBO)
+    ]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("carried", [False, True])
+@pytest.mark.parametrize("last", [1, W, T, T + 3])
+def test_the_cell_that_was_read_has_what_happened(masked, carried, last):
+    network, batch = make_network(), make_batch(masked)
+    state = network(batch.inputs)[1] if carried else None
+    prediction, made = run(network, batch, state, last)
+    window = min(last, T)
+    read_B = prediction.hidden.reads.read_TB[made.step_B, torch.arange(B)]
+    index_WB1 = read_B.expand(window, B).unsqueeze(-1)
+    for tried_WBK, happened_TB in zip(made[1:], rewards(prediction, batch), strict=True):
+        chosen_WB = tried_WBK.gather(-1, index_WB1).squeeze(-1)
+        torch.testing.assert_close(chosen_WB, happened_TB[T - window :])
+
+
+def test_another_cell_has_what_a_run_with_that_read_has():
+    network, batch = make_network(), make_batch()
+    prediction, made = run(network, batch)
+    for cell in range(K):
+        noise = prediction.noise.reading(made.step_B, torch.full((B,), cell))
+        hidden, _ = network.model(batch.inputs, noise=noise)
+        assert (hidden.reads.read_TB[made.step_B, torch.arange(B)] == cell).all()
+        logits_TBO, _ = network.predict(hidden, batch.inputs)
+        expected_TB = SIGNATURE.log_likelihood(logits_TBO, batch)
+        torch.testing.assert_close(made.reward_WBK[..., cell], expected_TB[T - W :])
+    spread = made.reward_WBK.max(-1).values - made.reward_WBK.min(-1).values
+    assert spread.max() > 0.1  # it matters which
+
+
+def test_all_of_the_last_steps_and_no_others_are_tried():
+    network, batch = make_network(), make_batch()
+    steps = {int(step) for seed in range(20) for step in run(network, batch, seed=seed)[1].step_B}
+    assert steps == set(range(T - W, T))
+
+
+def copies_of_one(count, length):
+    one = make_batch()
+    wide = [part[:length, :1].repeat_interleave(count, 1) for part in one[:2]]
+    return Batch(*wide, torch.ones(length, count, dtype=torch.bool))
+
+
+def gradients(network, count, length, seed):
+    """Of the addressing parameters, by many runs of one sequence at once."""
+    generator = torch.Generator().manual_seed(seed)
+    batch = copies_of_one(count, length)
+    made = objective(network, SIGNATURE, batch, None, generator, 0.0)
+    parameters = list(network.model.addressing.parameters())
+    parts = torch.autograd.grad(made.loss - made.task_loss.detach(), parameters)
+    return torch.cat([part.flatten() for part in parts])
+
+
+PLAIN = {
+    "model.reset_gates": False,
+    "model.recurrent_dropout": 0.0,
+    "estimator.auxiliary": False,
+    "estimator.gamma": 0.7,
+    "estimator.entropy": 0.0,
+    "estimator.weight": 1.0,
+    "estimator.normalise_variance": False,
+}
+
+
+def test_on_average_it_is_the_gradient_of_reinforce_with_less_noise():
+    length, count, rounds = 3, 500, 40
+    tried, read = (
+        torch.stack(
+            [
+                gradients(make_network(**PLAIN, **{"estimator.tried": last}), count, length, seed)
+                for seed in range(rounds)
+            ]
+        )
+        for last in (length, 0)
+    )
+    error = (tried.var(0) / rounds + read.var(0) / rounds).sqrt()
+    assert ((tried.mean(0) - read.mean(0)).abs() <= 4 * error + 1e-12).all()
+    assert tried.mean(0).abs().max() > 10 * error.max()  # there is something to get wrong
+    assert tried.var(0).sum() < 0.8 * read.var(0).sum()
+
+
+def test_a_sequence_that_has_no_step_there_learns_nothing_from_it():
+    network = make_network(**PLAIN, **{"estimator.tried": 1})
+    batch = make_batch(masked=True)
+    generator = torch.Generator().manual_seed(0)
+    made = objective(network, SIGNATURE, batch, None, generator, 0.0)
+    pi_TBK = made.hidden.reads.pi_TBK
+    (gradient_TBK,) = torch.autograd.grad(made.loss - made.task_loss.detach(), pi_TBK)
+    touched_TB = gradient_TBK.abs().sum(-1) > 0
+    assert touched_TB[-1].tolist() == [True, False, True, True, True]
+    assert not touched_TB[:-1].any()
+
+
+def test_a_model_that_chooses_more_than_reads_is_refused():
+    config = make_config(
+        "copy", "dntm-discrete", "reinforce", "smoke", overrides={"estimator.tried": 2}
+    )
+    with pytest.raises(UserError, match=r"must be 0 for model 'dntm-discrete'.*: tardis"):
+        build_network(config, SIGNATURE)
+
+
+def test_noise_that_leaves_no_choice_is_a_copy():
+    noise = TardisNoise(torch.zeros(2, 1, K), None, None)
+    noise.reading(torch.tensor([1]), torch.tensor([2]))
+    assert (noise.read_TBK == 0).all()

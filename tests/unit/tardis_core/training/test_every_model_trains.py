@@ -1,0 +1,67 @@
+"""Every model goes through the same loop as TARDIS: it learns, and resumes to the last bit."""
+
+import pytest
+import torch
+
+from tardis_core.build import load_data
+from tardis_core.estimators.base import ESTIMATORS
+from tardis_core.models.base import MODELS
+from tardis_core.training.loop import Trainer
+from tests.support.tiny import same, timeless, tiny
+
+PAIRS = [
+    (model, estimator)
+    for model in MODELS.names()
+    for estimator in (ESTIMATORS.names() if MODELS.get(model).discrete else [None])
+]
+
+
+def text_for(model):
+    """A task whose state is carried from batch to batch, where the model can have one."""
+    return "snli" if MODELS.get(model).two_parts else "ptb"
+
+
+def trainer_of(model, estimator, task="ptb", **training):
+    config = tiny(task, model, estimator, **training)
+    return Trainer(config, load_data(config, source="standin"))
+
+
+@pytest.mark.parametrize(("model", "estimator"), PAIRS)
+def test_a_text_goes_on_after_a_stop_as_if_there_had_been_none(model, estimator):
+    task = text_for(model)
+    whole, first = trainer_of(model, estimator, task), trainer_of(model, estimator, task)
+    losses = [whole.step() for _ in range(6)]
+    begun = [first.step() for _ in range(3)]
+    second = trainer_of(model, estimator, task)
+    second.restore(first.state())
+    assert begun + [second.step() for _ in range(3)] == losses
+    assert same(timeless(second.state()), timeless(whole.state()))
+    assert len(set(losses)) == 6
+
+
+@pytest.mark.parametrize(("model", "estimator"), PAIRS)
+def test_every_model_learns_the_same_batch_by_heart(model, estimator):
+    trainer = trainer_of(model, estimator, "copy", learning_rate=0.02, updates=100)
+    batch = trainer.task.train_batch(0)
+    trainer.task.train_batch = lambda number: batch
+    losses = [trainer.step() for _ in range(60)]
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_training_moves_the_averages_of_batch_normalisation_and_evaluation_does_not():
+    trainer = trainer_of("bnlstm", None)
+    model = trainer.network.model
+    trainer.step()
+    moved = model.mean_SW.clone()
+    assert moved.any(1).all()  # those of every step that an evaluation will ask for
+    trainer.evaluate("valid")
+    assert torch.equal(model.mean_SW, moved)
+
+
+def test_the_slope_of_hmlstm_grows_with_the_training():
+    trainer = trainer_of("hmlstm", None)
+    slopes = []
+    for _ in range(12):
+        trainer.step()
+        slopes.append(trainer.network.model.slope.item())
+    assert slopes == pytest.approx([1 + 4 * n / 12 for n in range(12)])
