@@ -105,10 +105,27 @@ def has_setting(task: str, model: str, estimator: str | None, key: str) -> bool:
 def config_from_dict(values: Mapping[str, Any]) -> Config:
     """The inverse of `Config.to_dict`."""
     task, model, estimator = values["task"], values["model"], values["estimator"]
-    sections = _section_classes(task, model, estimator)
-    return _build(
-        task, model, estimator, values["scale"], values["seed"], sections, values["settings"]
-    )
+    sections, settings = _section_classes(task, model, estimator), _renamed(values["settings"])
+    return _build(task, model, estimator, values["scale"], values["seed"], sections, settings)
+
+
+# Settings that are gone, with the value that switched them off: a run that has it still loads.
+RETIRED = {
+    "memory.fewest": 1.0,
+    "memory.fewest_from": 0.0,
+    "training.best_from": 0.0,
+    "estimator.entropy_final": 0.0,
+}
+
+
+def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Saved settings under their names of today."""
+    start = settings.get("memory.fewest_from", 0.0)
+    if (settings.get("memory.fewest"), settings.get("training.best_from")) == (0.25, start):
+        gone = ("memory.fewest", "memory.fewest_from", "training.best_from")
+        settings = {key: value for key, value in settings.items() if key not in gone}
+        settings["memory.vary_cells_from"] = start
+    return {key: value for key, value in settings.items() if value != RETIRED.get(key, ...)}
 
 
 def _estimator_for(model: str, estimator: str | None) -> str:

@@ -30,8 +30,7 @@ class ReinforceConfig:
     weight: float = 0.1  # of the policy loss beside the loss of the task
     rate: float = 1.0  # learning rate of what chooses the cells, times `training.learning_rate`
     attached: bool = False  # whether it trains also what the read logits are made of
-    entropy: float = 0.1  # bonus for undecided reads, at the start; it moves ...
-    entropy_final: float = 0.0  # ... to this (below 0 it is a penalty) ...
+    entropy: float = 0.1  # bonus for undecided reads, at the start; it falls to zero ...
     entropy_until: float = 0.7  # ... until this share of the training
 
     def __post_init__(self) -> None:
@@ -148,10 +147,9 @@ class Reinforce(Estimator):
         return W * (value_B * episode.mask_TB[tried.step_B, everyone]).sum()
 
     def _entropy_bonus(self, progress: float) -> float:
-        """Reads explore at first. Those that are worth nothing never settle by themselves, and each
-        of them overwrites a cell: a penalty at the end makes them settle."""
-        first, last = self.config.entropy, self.config.entropy_final
-        return first + (last - first) * min(1.0, progress / self.config.entropy_until)
+        """Reads explore at first; the bonus falls linearly to zero."""
+        first = self.config.entropy
+        return first - first * min(1.0, progress / self.config.entropy_until)
 
     def _share(self, progress: float) -> float:
         """Of the auxiliary reward: all of it at first, where it is asked to fall."""

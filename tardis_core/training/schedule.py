@@ -22,7 +22,6 @@ class TrainingConfig:
     clip: float = 1.0  # greatest norm of the gradient; 0 does not clip
     weight_decay: float = 0.0
     evaluate_every: int = 200  # updates between validations, each followed by a checkpoint
-    best_from: float = 0.0  # share of the updates after which a new best is sought, see `new_phase`
     patience: int = 0  # validations without a new best after which to stop; 0 never stops early
     precision: Literal["float32", "bfloat16"] = "float32"
 
@@ -35,9 +34,8 @@ class TrainingConfig:
             require(value >= 0, f"training.{name} must not be negative: {value}")
         rate = self.learning_rate
         require(0 < rate < 10, f"training.learning_rate must be above 0 and below 10, not {rate}")
-        for name in ("decay_from", "best_from"):
-            value = getattr(self, name)
-            require(0 <= value < 1, f"training.{name} must be at least 0 and below 1, not {value}")
+        start = self.decay_from
+        require(0 <= start < 1, f"training.decay_from must be at least 0 and below 1, not {start}")
         require(
             self.decay == "constant" or self.final_rate <= rate,
             f"training.final_rate must be at most training.learning_rate={rate}, "
@@ -55,12 +53,3 @@ def learning_rate(update: int, config: TrainingConfig) -> float:
     done = 1.0 if update >= last else (update - start) / (last - start)
     left = 1 - done if config.decay == "linear" else (1 + math.cos(math.pi * done)) / 2
     return config.final_rate + (config.learning_rate - config.final_rate) * left
-
-
-def new_phase(before: int, now: int, config: TrainingConfig) -> bool:
-    """Whether the best of update `before` is from before `best_from`, and update `now` is not.
-
-    What a training is for may begin late in it, with batches that are harder in a way that the
-    validation does not see: then an earlier best does not count.
-    """
-    return before <= config.best_from * config.updates < now
