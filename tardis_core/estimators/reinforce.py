@@ -152,6 +152,8 @@ class Reinforce(Estimator):
         else:
             value = self._value_of_tried(episode.tried, share, episode)
         policy = -value / steps
+        # DEVIATION(eq 16): the weight of the policy and the entropy bonus are ours. The paper, which
+        # mentions neither, is `weight` 1 and `entropy` 0.
         entropy = (sum(entropy_TB) * mask_TB).sum() / steps
         loss = self.config.weight * (policy - self._entropy_bonus(episode.progress) * entropy)
         if self.input_baseline is not None:

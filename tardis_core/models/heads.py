@@ -38,8 +38,12 @@ class OutputHead(nn.Module):
 class MemoryHead(nn.Module):
     """Eq. (17): W_r r + W_x x, the prediction from what was read alone.
 
-    DEVIATION(eq 17): the paper does not say what its cost trains. Detached, the default, it is the
-    parameters of this head alone; attached also what the memory holds.
+    Its cost trains the parameters of this head alone, as the paper says ("we do not backpropagate
+    through r").
+
+    DEVIATION(eq 17): r is the whole of what was read, the fixed address of the cell included, and
+    so tells which cell it was; there is a bias. Attached, which is not the default, the cost also
+    trains what the memory holds.
     """
 
     def __init__(self, read_width: int, inputs: int, outputs: int, attached: bool = False) -> None:
