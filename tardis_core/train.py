@@ -39,33 +39,33 @@ examples:
 
 def parser() -> Parser:
     """The options of the command."""
-    made = Parser(prog="python -m tardis_core.train", description=__doc__, epilog=EXAMPLES)
-    made.add_argument("task", nargs="?", help=f"one of: {', '.join(TASKS.names())}")
-    made.add_argument("--model", help=f"one of: {', '.join(MODELS.names())} (default: tardis)")
-    made.add_argument(
+    parser = Parser(prog="python -m tardis_core.train", description=__doc__, epilog=EXAMPLES)
+    parser.add_argument("task", nargs="?", help=f"one of: {', '.join(TASKS.names())}")
+    parser.add_argument("--model", help=f"one of: {', '.join(MODELS.names())} (default: tardis)")
+    parser.add_argument(
         "--estimator",
         help="how the gradient passes the discrete reads: "
         f"{', '.join(ESTIMATORS.names())} (default: gumbel)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--scale",
         help=f"sizes and budget: {', '.join(SCALES)}; smoke takes about a minute, small fits a "
         "laptop, paper has the paper's sizes (default: small)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, repeatable"
     )
-    made.add_argument("--seed", type=int, help="of weights, noise and data order (default: 0)")
-    made.add_argument("--out", metavar="DIR", help="folder of the run (default: a name in runs/)")
-    made.add_argument("--resume", metavar="DIR", help="go on with the run in this folder")
-    made.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
-    made.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
-    made.add_argument(
+    parser.add_argument("--seed", type=int, help="of weights, noise and data order (default: 0)")
+    parser.add_argument("--out", metavar="DIR", help="folder of the run (default: a name in runs/)")
+    parser.add_argument("--resume", metavar="DIR", help="go on with the run in this folder")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
+    parser.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
+    parser.add_argument(
         "--data",
         default="auto",
         help=f"{', '.join(SOURCES)}: real refuses a stand-in, standin wants one (default: auto)",
     )
-    return made
+    return parser
 
 
 @command

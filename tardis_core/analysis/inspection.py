@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tardis_core.analysis.access import NEVER, Access, record_access, sources
-from tardis_core.analysis.path_pictures import draw_paths_by_distance
+from tardis_core.analysis.path_plots import draw_paths_by_distance
 from tardis_core.analysis.paths import mean_by_distance, simulate
-from tardis_core.analysis.pictures import draw_access
+from tardis_core.analysis.plots import draw_access
 from tardis_core.models.network import Network
 from tardis_core.tasks.base import Split, Task
 

@@ -152,14 +152,14 @@ class Reinforce(Estimator):
         else:
             value = self._value_of_tried(episode.tried, share, episode)
         policy = -value / steps
-        # DEVIATION(eq 16): the weight of the policy and the entropy bonus are ours. The paper, which
-        # mentions neither, is `weight` 1 and `entropy` 0.
+        # DEVIATION(eq 16): the weight of the policy and the entropy bonus are ours; without them,
+        # as in the paper, `weight` is 1 and `entropy` 0.
         entropy = (sum(entropy_TB) * mask_TB).sum() / steps
         loss = self.config.weight * (policy - self._entropy_bonus(episode.progress) * entropy)
         if self.input_baseline is not None:
             loss = loss + ((reward_TB - baseline_TB).square() * mask_TB).sum() / steps
-        figures = {"reward": (reward_TB * mask_TB).sum() / steps, "read_entropy": entropy.detach()}
-        return loss, figures
+        metrics = {"reward": (reward_TB * mask_TB).sum() / steps, "read_entropy": entropy.detach()}
+        return loss, metrics
 
     def _value_of_tried(self, tried: Tried, share: float, episode: Episode) -> Tensor:
         """The expected return of one read of each sequence, W times: it stands for the last W.

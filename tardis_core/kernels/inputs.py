@@ -106,5 +106,5 @@ class Outputs(NamedTuple):
 
     def choices(self) -> tuple[Tensor, ...]:
         """Those that have no gradient."""
-        made = (self.read_TB, self.written_TB, self.reads_BK, self.last_read_BK, self.steps_B)
-        return tuple(each for each in made if each is not None)
+        chosen = (self.read_TB, self.written_TB, self.reads_BK, self.last_read_BK, self.steps_B)
+        return tuple(each for each in chosen if each is not None)

@@ -181,12 +181,12 @@ def unroll(
     """
     length = next(len(each) for each in over if each is not None)
     steps = zip(*([None] * length if each is None else each.unbind() for each in over), strict=True)
-    made = []
+    outputs_by_step = []
     for t, inputs in enumerate(steps):
         new, outputs = step(state, *inputs)
         state = new if mask_TB is None else keep_where_masked(mask_TB[t], new, state)
-        made.append(outputs)
-    return [torch.stack(each) for each in zip(*made, strict=True)], state
+        outputs_by_step.append(outputs)
+    return [torch.stack(each) for each in zip(*outputs_by_step, strict=True)], state
 
 
 def dropout_mask(

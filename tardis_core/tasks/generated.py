@@ -175,11 +175,11 @@ class GeneratedTask(Task):
     def _examples(self, split: Split, numbers: np.ndarray) -> Batch:
         """Sequences of the greatest training length."""
         longest = self.config.longest
-        made = [
+        batches = [
             self.make(longest, 1, np.random.default_rng([SPLIT_SEEDS[split], longest, number]))
             for number in numbers
         ]
-        inputs, targets, scored_TB = zip(*(batch[:3] for batch in made), strict=True)
+        inputs, targets, scored_TB = zip(*(batch[:3] for batch in batches), strict=True)
         return Batch(torch.cat(inputs, 1), torch.cat(targets, 1), torch.cat(scored_TB, 1))
 
     def labels(self, batch: Batch, column: int) -> list[str]:

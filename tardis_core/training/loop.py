@@ -32,7 +32,7 @@ def pick_device(name: str) -> torch.device:
     available["mps"] = torch.backends.mps.is_available()
     if name == "auto":
         return torch.device("cuda" if available["cuda"] else "mps" if available["mps"] else "cpu")
-    here = [each for each, found in available.items() if found]
+    here = [each for each, usable in available.items() if usable]
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -74,8 +74,8 @@ class Trainer:
         """All parameters; those that choose cells apart, if they have a rate of their own."""
         apart = self.network.model.choosing() if self._rate_factors[1] != 1 else ()
         choosing = [each for part in apart for each in part.parameters()]
-        known = set(choosing)
-        rest = [each for each in self.network.parameters() if each not in known]
+        apart_set = set(choosing)
+        rest = [each for each in self.network.parameters() if each not in apart_set]
         return [{"params": group} for group in (rest, choosing) if group]
 
     def _check_beginnings(self) -> None:
@@ -163,12 +163,12 @@ class Trainer:
         done = self._differentiate(batch)
         whole = join(done, self._goes_on)
         norm = self._descend(whole.loss)
-        for _, made in done:
-            self.network.model.after_batch(made.hidden, self._progress)
+        for _, result in done:
+            self.network.model.after_batch(result.hidden, self._progress)
         self.carried, loss = whole.state, whole.task_loss
         self.update += 1
         steps = batch.scored_TB.numel() if batch.mask_TB is None else int(batch.mask_TB.sum())
-        self._count({"loss": loss, "gradient_norm": norm, **whole.figures}, steps)
+        self._count({"loss": loss, "gradient_norm": norm, **whole.metrics}, steps)
         self._seconds += time.perf_counter() - started
         self._sums["seconds"] = self._sums.get("seconds", 0.0) + time.perf_counter() - started
         return loss
@@ -181,9 +181,9 @@ class Trainer:
         )
         done = []
         for part in parts:
-            made = self._objective(part)
-            (made.loss * part.share).backward()
-            done.append((part, made))
+            result = self._objective(part)
+            (result.loss * part.share).backward()
+            done.append((part, result))
         return done
 
     def _objective(self, part: Part) -> Objective:
@@ -213,8 +213,8 @@ class Trainer:
         self.optimizer.step()
         return norm
 
-    def _count(self, figures: Row, steps: int) -> None:
-        for name, value in {**figures, "updates": 1, "symbols": steps}.items():
+    def _count(self, metrics: Row, steps: int) -> None:
+        for name, value in {**metrics, "updates": 1, "symbols": steps}.items():
             self._sums[name] = self._sums.get(name, 0.0) + value
 
     def validate(self) -> Row:

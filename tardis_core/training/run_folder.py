@@ -110,13 +110,13 @@ def load_network(values: dict[str, Any], config: Config, path: Path) -> Network:
     return network
 
 
-def check_data(run: Path, recorded: dict[str, Any], found: Provenance) -> None:
+def check_data(run: Path, recorded: dict[str, Any], actual: Provenance) -> None:
     """Refuse other data than the run was trained on, wherever its files may lie now."""
     name, checksum = recorded.get("name"), str(recorded.get("sha256"))
-    if (name, checksum) != (found.name, found.sha256):
+    if (name, checksum) != (actual.name, actual.sha256):
         raise UserError(
             f"the run {run} was trained on {name} ({checksum[:12]}), not on "
-            f"{found.name} ({found.sha256[:12]}); give that data with --data-dir or --data"
+            f"{actual.name} ({actual.sha256[:12]}); give that data with --data-dir or --data"
         )
 
 

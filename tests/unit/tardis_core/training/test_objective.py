@@ -24,8 +24,8 @@ def test_reset_gates_are_averaged_over_existing_steps():
         mask_TB=torch.arange(2 * len(batch.inputs))[:, None].expand(-1, batch.inputs.shape[1])
         < len(batch.inputs),
     )
-    plain = objective(network, task.signature, batch, None, None, 0.0).figures
-    masked = objective(network, task.signature, padded, None, None, 0.0).figures
+    plain = objective(network, task.signature, batch, None, None, 0.0).metrics
+    masked = objective(network, task.signature, padded, None, None, 0.0).metrics
     torch.testing.assert_close(masked["alpha"], plain["alpha"])
     torch.testing.assert_close(masked["beta"], plain["beta"])
 
@@ -56,7 +56,7 @@ def test_alpha_and_beta_are_not_swapped():
     network = build_network(config, task.signature)
     with torch.no_grad():
         network.model.controller.b[-2:] = torch.tensor([9.0, -9.0])  # alpha open, beta closed
-    metrics = objective(network, task.signature, task.train_batch(0), None, None, 0.0).figures
+    metrics = objective(network, task.signature, task.train_batch(0), None, None, 0.0).metrics
     assert metrics["alpha"] > 0.99
     assert metrics["beta"] < 0.01
 
