@@ -41,7 +41,7 @@ def draw_shortest_paths(
     """The paper's figure of shortest paths against memory sizes: a) in all, b) outside wormholes.
 
     Args:
-        paths_by_kind: by the name of a kind, for each memory size the paths of all simulations (N,).
+        paths_by_kind: by kind, for each memory size the paths of all simulations (N,).
     """
     figure = Figure(figsize=(10, 3.8), layout="constrained")
     panels = figure.subplots(1, 2)
@@ -89,7 +89,7 @@ def draw_flow(
     """Norms of Q, R and their sum against distance, a panel a model.
 
     Args:
-        norms_by_model: medians (drawn solid) and an upper percentile (dotted) by the name of a model.
+        norms_by_model: medians (drawn solid) and an upper percentile (dotted) by model.
     """
     figure = Figure(figsize=(4.2 * len(norms_by_model), 3.8), layout="constrained")
     panels = figure.subplots(1, len(norms_by_model), sharey=True)
