@@ -36,11 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with writing_to(Path(options.out) if options.out else model.folder / "inspect") as folder:
         found = inspect_model(network, task, folder, model.title, split, options.example)
     print(f"{model.title}: {split} split, over {found.sequences} sequences")
-    for name, value in found.figures.items():
+    for name, value in found.metrics.items():
         print(f"  {name:<30}{value:>8.2f}")
-    for path in found.pictures:
+    for path in found.plots:
         print(f"written to {path}")
-    if run_id := lookup.record(model, {}, found.pictures, "inspect"):
+    if run_id := lookup.record(model, {}, found.plots, "inspect"):
         print(f"recorded in the run {run_id}")
     return 0
 

@@ -32,7 +32,7 @@ def setting(text: str) -> tuple[str, str]:
 
 
 def command(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:
-    """Turn the errors that a user can mend into one line and an exit code."""
+    """Turn errors that the user can fix into one line and an exit code."""
 
     def wrapped(arguments: Sequence[str] | None = None) -> int:
         try:

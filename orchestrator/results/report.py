@@ -122,7 +122,7 @@ def _look_inside(weights: Path, data: Any) -> list[Path]:
     task = build_task(config, data)
     network = load_network(values, config, weights)
     title = f"{config.task}, {config.system}, scale {config.scale}"
-    return inspect_model(network, task, weights.parent / "inspect", title, "valid").pictures
+    return inspect_model(network, task, weights.parent / "inspect", title, "valid").plots
 
 
 def _model(plan: SweepPlan, data: Any) -> Iterator[Event]:

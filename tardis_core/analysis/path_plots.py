@@ -15,7 +15,7 @@ TICKS = [1, 2, 3, 5, 10, 20, 50]
 
 
 def draw_cell_lengths(lengths: Mapping[str, np.ndarray], expected: float, path: Path | str) -> None:
-    """The paper's figure of the path length in each cell, a panel a kind of memory.
+    """The paper's figure of the path length in each cell, one panel per kind of memory.
 
     Args:
         lengths: length_NK of simulations by the name of their kind.

@@ -138,7 +138,7 @@ def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except PermissionError as error:
-        raise UserError(f"{path.parent} cannot be read; mend its permissions") from error
+        raise UserError(f"{path.parent} cannot be read; fix its permissions") from error
 
 
 def _offline() -> bool:

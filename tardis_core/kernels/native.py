@@ -39,7 +39,7 @@ def run(trained: Trained, fixed: Fixed) -> Outputs:
 class _Tapes:
     """The memory of the last tape, for the next one.
 
-    Fresh memory costs a visit of the operating system a page, a tenth of the time of a step.
+    The operating system provides fresh memory page by page: a tenth of the time of a step.
     """
 
     _spare: ClassVar[list[Tensor]] = []  # at most one

@@ -1,4 +1,4 @@
-"""Character-level text: how likely a text is, and how it may go on."""
+"""Character-level text: how likely a text is, and how it may continue."""
 
 import math
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from tardis_core.tasks.ptb import END_OF_LINE
 
 @PREDICTORS.register("ptb")
 class TextPredictor(Predictor):
-    """Texts -> bits a symbol of each, and a continuation."""
+    """Texts -> bits per symbol of each, and a continuation."""
 
     parameters: ClassVar = {"length": 80, "temperature": 0.7, "seed": 0}
 
@@ -44,7 +44,7 @@ class TextPredictor(Predictor):
         """Run over a text as over the first line of a corpus.
 
         Returns:
-            the logits of the symbol after it, the state there, and bits a symbol of the text
+            the logits of the symbol after it, the state there, and bits per symbol of the text
         """
         ids = encode(text, self.vocabulary, "the text").astype(np.int64)
         before = self.vocabulary.index(END_OF_LINE)

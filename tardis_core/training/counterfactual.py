@@ -1,4 +1,4 @@
-"""What a read was worth: every cell is tried at one step, and the rest of the sequence is run.
+"""Counterfactual reads: every cell is tried at one step, and the rest of the sequence is run.
 
 Beside what happened there is then what would have happened, all else being equal: the steps before
 are the same, and so is the noise of those after.
@@ -29,7 +29,7 @@ def try_cells(
 
     Args:
         before: the state with which the batch began.
-        prediction: what was made of it, with its noise.
+        prediction: for this batch, with its noise.
         last: how many steps from the end to draw from.
     """
     reads, model, noise = prediction.hidden.reads, network.model, prediction.noise
@@ -43,7 +43,7 @@ def try_cells(
         _, state = model(x_TBD[:start], before, mask_TB, noise.map(lambda part: part[:start]))
 
     def copied(part: Tensor) -> Tensor:
-        """The last steps of something, a copy a cell."""
+        """The last steps of a tensor, one copy per cell."""
         return part[start:].repeat_interleave(K, dim=1)
 
     device = x_TBD.device

@@ -13,7 +13,7 @@ from tardis_core.training.counterfactual import try_cells
 
 
 class Objective(NamedTuple):
-    """What one batch came to."""
+    """The result of one batch."""
 
     loss: Tensor  # to be minimised
     task_loss: Tensor  # Eq. (12), in nats

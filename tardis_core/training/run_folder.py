@@ -1,9 +1,9 @@
 """The folder of a run: its configuration, its checkpoints, its metrics and its result.
 
 config.json     the resolved configuration and the data, for people
-checkpoint.pt   everything needed to go on
+checkpoint.pt   everything needed to resume
 best.pt         the weights with the best validation metric
-metrics.csv     a row a validation
+metrics.csv     one row per validation
 result.json     validation and test metric, once the run is finished
 """
 
@@ -40,7 +40,7 @@ class RunFolder:
         folder = cls(path)
         if os.path.exists(folder.checkpoint):
             raise UserError(
-                f"{path} already holds a run; go on with it by --resume {path}, "
+                f"{path} already holds a run; resume it with --resume {path}, "
                 "or choose another folder with --out"
             )
         try:

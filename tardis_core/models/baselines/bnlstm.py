@@ -80,7 +80,7 @@ class Moments(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """What a batch says of the population, a row a step of the sequences."""
+    """The statistics of a batch, one row per step of the sequences."""
 
     count_S: Tensor
     mean_SW: Tensor
@@ -218,7 +218,7 @@ class BnLstm(SequenceModel):
         if statistics is None:
             return
         here_S = statistics.count_S > 0
-        # A step that was never seen takes the batch's figures as they are.
+        # A step that was never seen takes the batch's statistics as they are.
         rate_S = torch.where(self.seen_S, RATE, 1.0) * here_S
         rate_S1 = rate_S.unsqueeze(1).to(self.mean_SW.dtype)
         self.mean_SW.lerp_(statistics.mean_SW.to(self.mean_SW.dtype), rate_S1)

@@ -278,7 +278,7 @@ def run(here, capsys) -> Path:
 
 def test_a_folder_with_a_run_is_left_alone(run, capsys):
     said = refusal(capsys, "copy", "--scale", "smoke", "--out", "run", *SHORT)
-    assert said.startswith("run already holds a run; go on with it by --resume run, or choose")
+    assert said.startswith("run already holds a run; resume it with --resume run, or choose")
 
 
 @pytest.mark.parametrize("path", ["gone", "gone/checkpoint.pt", "n" * 300])

@@ -233,7 +233,7 @@ def test_evaluate_gives_the_curve_of_copy(runs, capsys):
     assert rows[0].startswith("length,")
     assert rows[-1].startswith("25,")  # five times the greatest length of the scale smoke
     assert Path("e/copy/valid_cost_by_length.png").exists()
-    assert "binary cross-entropy (nats a bit) by length" in capsys.readouterr().out
+    assert "binary cross-entropy (nats per bit) by length" in capsys.readouterr().out
 
 
 def test_evaluate_takes_strokes_and_snli_apart(runs):

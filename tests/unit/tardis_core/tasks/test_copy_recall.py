@@ -279,7 +279,7 @@ def test_as_many_sequences_are_measured_as_asked_for_at_the_greatest_length(name
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_the_metric_is_nats_a_bit(name):
+def test_the_metric_is_nats_per_bit(name):
     made = task(name, **SMALL)
     undecided = made.evaluate(Recorder(made.signature.outputs), "test")["bce"]
     assert undecided == pytest.approx(np.log(2))

@@ -88,7 +88,7 @@ def test_copies_of_a_text_that_goes_on_are_refused():
     config = make_config(
         "ptb", estimator="reinforce", scale="smoke", overrides={"estimator.copies": 2}
     )
-    with pytest.raises(UserError, match=r"estimator.copies=2 needs sequences that begin anew"):
+    with pytest.raises(UserError, match=r"estimator.copies=2 needs sequences that start anew"):
         Trainer(config, load_data(config, None, "standin"))
 
 
