@@ -14,6 +14,7 @@ from orchestrator.execution.tuner import RAY_SETTINGS, nodes, resources_of, slot
 from orchestrator.planning.options import parser, plan_from
 
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers have no test modules
+pytestmark = pytest.mark.slow
 PATIENCE = 120  # seconds, on a machine that may be busy with something else
 NODES = ({"num_cpus": 2, "num_gpus": 2}, {"num_cpus": 2, "num_gpus": 1})  # logical: for Ray alone
 
