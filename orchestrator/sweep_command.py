@@ -7,8 +7,8 @@ from orchestrator.comparison import runs as comparison_runs
 from orchestrator.execution.driver import Outcome, run_sweep, undelivered
 from orchestrator.planning import confirmation, dry_run
 from orchestrator.planning.options import parser, plan_from
-from orchestrator.planning.plan import SweepPlan
-from orchestrator.results import leaderboard, report
+from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
+from orchestrator.results import leaderboard, records, report
 from orchestrator.tracking import champion
 from orchestrator.tracking.mlflow_store import reach_store
 from tardis_core.cli import EXIT_INTERRUPTED, command
@@ -26,19 +26,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     outcome = run_sweep(plan, options.address)
     print(f"\n{leaderboard.text(plan)}")
-    last = plan
-    if outcome.finished and plan.replicates:
-        again = confirmation.plan_of(plan)
+    last: SweepPlan = plan
+    if outcome.finished and isinstance(plan, SearchPlan) and plan.confirm_seeds:
+        again = confirmation_of(plan)
         if again is not None:
             for line in undelivered(plan, outcome):
                 print(line)
-            print(f"\nThe best {len(again.candidates)} again, with {plan.replicates} other seeds:")
+            print(
+                f"\nThe best {len(again.candidates)} again, with {plan.confirm_seeds} other seeds:"
+            )
             last, outcome = again, run_sweep(again, options.address)
-    if last.candidates:
+    if isinstance(last, ComparisonPlan):
         compared = comparison_runs.of_plan(last)
         print(f"\n{comparison_report.text(compared) if compared else 'No trial ran to its end.'}")
     print(f"\n{_closing(plan, last, outcome)}")
     return 0 if outcome.finished else EXIT_INTERRUPTED
+
+
+def confirmation_of(plan: SearchPlan) -> ComparisonPlan | None:
+    """The confirmation of a search: the one that was begun, or a new one; None without any."""
+    best = leaderboard.best(plan, confirmation.BEST_FEW)
+    trials = records.read(plan)
+    settings = {number: trials[number].settings() for number in best}
+    return confirmation.begun(plan) or (confirmation.new(plan, settings) if best else None)
 
 
 def _closing(plan: SweepPlan, last: SweepPlan, outcome: Outcome) -> str:
@@ -55,7 +65,7 @@ def _closing(plan: SweepPlan, last: SweepPlan, outcome: Outcome) -> str:
     if number is not None:
         lines.append(f"evaluate: python -m orchestrator.evaluate {last.name}")
         lines.append(f"inspect:  python -m orchestrator.inspect {last.name}")
-    if outcome.finished and not plan.candidates:
+    if outcome.finished and isinstance(plan, SearchPlan):
         lines.append(
             f"extend:   python -m orchestrator.sweep --extend {plan.name} --trials +{plan.trials}"
         )

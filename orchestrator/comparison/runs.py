@@ -9,7 +9,7 @@ from mlflow.entities import Run as MlflowRun
 from mlflow.exceptions import MlflowException
 
 from orchestrator.common.redaction import masked
-from orchestrator.planning.plan import SweepPlan, load_plan
+from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan, load_plan
 from orchestrator.results import records
 from orchestrator.results.records import TrialRecord
 from orchestrator.tracking.mlflow_store import existing_store
@@ -82,14 +82,22 @@ def of_sweeps(names: Sequence[str]) -> ComparisonData:
     plans = [load_plan(name) for name in names]
     groups: list[Group] = []
     for plan in plans:
-        own = _of_comparison(plan) if plan.candidates else _of_search(plan)
-        groups += _told_apart(own, plan, plans)
+        groups += _told_apart(_groups(plan), plan, plans)
     facts = [records.sweep_tags(plan) for plan in plans]
     command = f"python -m orchestrator.compare --sweeps {','.join(names)}"
     return _checked([plan.task for plan in plans], groups, facts, (command,))
 
 
-def of_plan(plan: SweepPlan) -> ComparisonData | None:
+def _groups(plan: SweepPlan) -> list[Group]:
+    match plan:
+        case ComparisonPlan():
+            return _of_comparison(plan)
+        case SearchPlan():
+            return _of_search(plan)
+    raise TypeError(f"not a plan: {plan}")
+
+
+def of_plan(plan: ComparisonPlan) -> ComparisonData | None:
     """Of a comparison; None if no trial has run to its end."""
     groups = _of_comparison(plan)
     if not groups:
@@ -98,7 +106,7 @@ def of_plan(plan: SweepPlan) -> ComparisonData | None:
     return _checked([plan.task], groups, [records.sweep_tags(plan)], (command,))
 
 
-def _of_comparison(plan: SweepPlan) -> list[Group]:
+def _of_comparison(plan: ComparisonPlan) -> list[Group]:
     made = []
     trials = list(records.read(plan).values())
     for candidate in plan.candidates:
@@ -114,7 +122,12 @@ def _of_comparison(plan: SweepPlan) -> list[Group]:
 
 def _told_apart(groups: list[Group], plan: SweepPlan, plans: Sequence[SweepPlan]) -> list[Group]:
     """With the name of the sweep before what another one may call the same."""
-    others = {each.label for other in plans if other is not plan for each in other.candidates}
+    others = {
+        each.label
+        for other in plans
+        if other is not plan and isinstance(other, ComparisonPlan)
+        for each in other.candidates
+    }
     return [
         replace(group, label=f"{plan.name}: {group.label}")
         if group.label in others or (group.searched and len(plans) > 1)
@@ -123,7 +136,7 @@ def _told_apart(groups: list[Group], plan: SweepPlan, plans: Sequence[SweepPlan]
     ]
 
 
-def _of_search(plan: SweepPlan) -> list[Group]:
+def _of_search(plan: SearchPlan) -> list[Group]:
     """Every trial that was validated counts, pruned or not: it was paid for."""
     found: dict[str, list[Run]] = {}
     for record in records.read(plan).values():

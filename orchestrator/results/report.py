@@ -14,7 +14,7 @@ from orchestrator.comparison import tables
 from orchestrator.execution.checkpoints import fetch_best
 from orchestrator.execution.search import STUDY_FILE, open_study
 from orchestrator.models import export
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from orchestrator.results import leaderboard, plots, records
 from orchestrator.tracking.champion import MEASURED_ON, registered_name
 from orchestrator.tracking.events import Artifact, Event, Model, SweepTags
@@ -40,10 +40,10 @@ def write(plan: SweepPlan, data: Any, finished: bool) -> list[Event]:
     folder = plan.folder / "report"
     folder.mkdir(exist_ok=True)
     _write_tables(plan, folder)
-    if not plan.candidates:
+    if isinstance(plan, SearchPlan):
         plots.draw_search(open_study(plan.folder, plan.name), plan.metric, folder)
     paths = sorted(folder.iterdir())
-    if not plan.candidates:
+    if isinstance(plan, SearchPlan):
         paths.append(plan.folder / STUDY_FILE)
     events: list[Event] = [SweepTags({MLFLOW_RUN_NOTE: leaderboard.markdown(plan)})]
     events += [Artifact(None, str(path), "report") for path in paths]
@@ -58,7 +58,7 @@ def write(plan: SweepPlan, data: Any, finished: bool) -> list[Event]:
 
 def _write_tables(plan: SweepPlan, folder: Path) -> None:
     leaderboard.table(plan).to_csv(folder / "leaderboard.csv", index=False)
-    if plan.candidates:
+    if isinstance(plan, ComparisonPlan):
         compared = comparison_runs.of_plan(plan)
         if compared is not None:
             comparison_report.write(compared, folder)
@@ -72,12 +72,12 @@ def _write_tables(plan: SweepPlan, folder: Path) -> None:
 
 def best_trial(plan: SweepPlan) -> int | None:
     """The trial that stands for the sweep; of a comparison one of the best candidate."""
-    if plan.candidates:
+    if isinstance(plan, ComparisonPlan):
         return _winner(plan)
     return next(iter(leaderboard.best(plan, 1)), None)
 
 
-def _winner(plan: SweepPlan) -> int | None:
+def _winner(plan: ComparisonPlan) -> int | None:
     """The best run of the candidate with the best mean."""
     compared = comparison_runs.of_plan(plan)
     if compared is None:
@@ -128,7 +128,7 @@ def _look_inside(weights: Path, data: Any) -> list[Path]:
 def _model(plan: SweepPlan, data: Any) -> Iterator[Event]:
     """The best model, offered as champion; by the seeds, where there will be or are some."""
     number = best_trial(plan)
-    if number is None or plan.replicates or (plan.candidates and not plan.replicates_of):
+    if number is None or not plan.offers_model:
         return
     if plan.task not in PREDICTORS.names():  # nobody has said what such a model is asked
         return

@@ -142,7 +142,7 @@ def test_runs_of_mlflow_are_grouped_by_all_but_the_seed(here, capsys):
     plan = comparison_plan(labels=("a", "b"), seeds=(1, 2))
     start(plan)
     for job in plan.jobs():
-        number, seed = job["number"], job["settings"]["seed"]
+        number, seed = job.number, job.seed
         rate = {"a": 3e-3, "b": 1e-3}[plan.candidate_of(number).label]
         record(plan, number, [seed + rate], COMPLETE, params_of(rate, seed))
     log = EventLog(plan.folder)

@@ -9,9 +9,9 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from orchestrator.planning import confirmation
-from orchestrator.planning.plan import SweepPlan, load_plan
+from orchestrator.planning.plan import SearchPlan, load_plan
 from orchestrator.results import leaderboard, plots, records, report
+from orchestrator.sweep_command import confirmation_of
 from orchestrator.tracking.events import Artifact, Model, SweepTags
 from tardis_core.registry import Registry
 from tardis_core.train import main as train
@@ -46,7 +46,7 @@ def test_the_best_complete_trial_leads_then_pruned_then_failed():
 def test_where_more_is_better_the_greatest_leads():
     plan = make_plan()
     fill(plan, [0.5, 0.1, 0.3])
-    assert leaderboard.table(SweepPlan(**{**vars(plan), "better": "higher"}))["number"][0] == 0
+    assert leaderboard.table(SearchPlan(**{**vars(plan), "better": "higher"}))["number"][0] == 0
 
 
 def test_the_text_shows_what_differs_under_the_name_of_the_metric(monkeypatch):
@@ -201,28 +201,28 @@ def test_the_newest_checkpoint_of_a_trial_is_taken():
 
 
 def test_the_best_few_are_trained_again_with_other_seeds_once():
-    plan = make_plan(replicates=2, seed=5)
+    plan = make_plan(confirm_seeds=2, seed=5)
     fill(plan, [0.5, 0.1, 0.3, 0.4, None])
-    again = confirmation.plan_of(plan)
+    again = confirmation_of(plan)
     assert [each.label for each in again.candidates] == ["trial 1", "trial 2", "trial 3"]
-    assert (again.seeds, again.trials, again.replicates) == ((6, 7), 6, 0)
+    assert (again.seeds, again.trials, again.confirms) == ((6, 7), 6, "s")
     assert again.sweep_id != plan.sweep_id
-    rates = [job["settings"]["training.learning_rate"] for job in again.jobs()]
+    rates = [job.settings["training.learning_rate"] for job in again.jobs()]
     trials = records.read(plan)
     assert rates[:3] == [trials[n].params["training.learning_rate"] for n in (1, 2, 3)]
     again.folder.mkdir()
     again.save()
-    assert confirmation.plan_of(plan) == again == load_plan("s-seeds")
+    assert confirmation_of(plan) == again == load_plan("s-seeds")
 
 
 def test_nothing_is_trained_again_where_nothing_was_trained():
-    plan = make_plan(replicates=2)
+    plan = make_plan(confirm_seeds=2)
     fill(plan, [None])
-    assert confirmation.plan_of(plan) is None
+    assert confirmation_of(plan) is None
 
 
 def test_seeds_decide_which_model_is_offered():
-    plan = comparison_plan(replicates_of="s")
+    plan = comparison_plan(confirms="s")
     fill_comparison(plan, {"a": [0.1, 0.9, 0.9], "b": [0.5, 0.3, 0.4]})
     for number in range(6):
         put_weights(plan, number)
