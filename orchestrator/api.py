@@ -1,15 +1,22 @@
 """Sweeps from Python: the same options as the command, and the results as tables."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
-from orchestrator.execution.driver import run_sweep
+from orchestrator.execution import driver
+from orchestrator.execution.driver import Outcome
 from orchestrator.planning.options import parser, plan_from
 from orchestrator.planning.plan import SweepPlan, load_plan
 from orchestrator.results import leaderboard, records, report
 from tardis_core.config import Config
+
+
+def run_sweep(plan: SweepPlan, address: str | None = None) -> Outcome:
+    """Run a sweep and write its report."""
+    return driver.run_sweep(plan, address, partial(report.write, plan))
 
 
 @dataclass(frozen=True)

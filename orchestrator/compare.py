@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from orchestrator.api import run_sweep
 from orchestrator.common.outputs import writing_to
 from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.comparison.runs import ComparisonData
-from orchestrator.execution.driver import run_sweep, undelivered
+from orchestrator.execution.driver import undelivered
 from orchestrator.execution.trial import trial_config
 from orchestrator.planning import dry_run
 from orchestrator.planning.options import add_shared, common_values, resumed_plan

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from orchestrator.api import run_sweep
 from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
-from orchestrator.execution.driver import Outcome, run_sweep, undelivered
+from orchestrator.execution.driver import Outcome, undelivered
 from orchestrator.planning import confirmation, dry_run
 from orchestrator.planning.options import parser, plan_from
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan

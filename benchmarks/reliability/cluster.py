@@ -21,7 +21,7 @@ from mlflow import MlflowClient
 
 from benchmarks.reliability.namespaces import Network, Node
 from benchmarks.reliability.sweep_checks import TINY
-from orchestrator.execution.tuner import RAY_SETTINGS
+from orchestrator.execution.cluster import RAY_SETTINGS
 
 ROOT = Path(__file__).parents[2]
 ENTRYPOINT = str(ROOT / "docker" / "entrypoint.sh")

@@ -27,7 +27,7 @@ from benchmarks.reliability.sweep_checks import (
     violations,
     wait_for,
 )
-from orchestrator.execution.trial import WENT_ON_FROM
+from orchestrator.execution.result import RESUMED_FROM
 from orchestrator.tracking.event_log import CURSOR, LOG
 from orchestrator.tracking.events import Metrics
 
@@ -116,7 +116,7 @@ def without_worker(updates: int) -> list[str]:
     resumed = 0
     for trial in ray_trials(sweep):
         last, number = trial.last_result, trial.config["number"]
-        went_on_from = last[WENT_ON_FROM]
+        went_on_from = last[RESUMED_FROM]
         if trial.num_failures:
             resumed += 1
             made = len(before.get(number, ()))

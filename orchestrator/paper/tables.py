@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from orchestrator import compare
+from orchestrator.api import run_sweep
 from orchestrator.comparison import plots as comparison_plots
 from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.comparison import tables
 from orchestrator.comparison.runs import ComparisonData
-from orchestrator.execution.driver import run_sweep, undelivered
+from orchestrator.execution.driver import undelivered
 from orchestrator.execution.tuner import ended
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Reproduction, Request, Row
 from orchestrator.planning.plan import ComparisonPlan, SweepPlan, exists, load_plan

@@ -9,21 +9,22 @@ import torch
 
 import search_spaces
 from orchestrator.common.redaction import masked
-from orchestrator.execution.driver import base_config
-from orchestrator.execution.trial import trial_config
-from orchestrator.execution.tuner import (
+from orchestrator.execution.cluster import (
     LOCAL,
     Resources,
     address_of,
     place,
     slots,
-    space_of,
     start_ray,
 )
+from orchestrator.execution.driver import base_config
+from orchestrator.execution.trial import trial_config
+from orchestrator.execution.tuner import space_of
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from tardis_core.build import load_data
 from tardis_core.config import Config
 from tardis_core.tasks.base import TASKS
+from tardis_core.text import duration
 from tardis_core.training.loop import Trainer
 
 MEASURE_SECONDS = 3.0  # of training, for the estimate of time
@@ -100,7 +101,7 @@ def _time(plan: SweepPlan, data: Any, at_once: int) -> str:
         seconds += _seconds_an_update(Trainer(config, data, "auto")) * made
         updates += made
     return (
-        f"at most about {_words(seconds / max(1, at_once))} for the updates "
+        f"at most about {duration(seconds / max(1, at_once))} for the updates "
         f"({1000 * seconds / updates:.3g} ms each here, {updates / plan.trials:,.0f} a trial); "
         f"validation adds to it{', pruning saves of it' if isinstance(plan, SearchPlan) else ''}"
     )
@@ -128,10 +129,3 @@ def _seconds_an_update(trainer: Trainer) -> float:
         trainer.step()
         count += 1
     return (time.perf_counter() - started) / count
-
-
-def _words(seconds: float) -> str:
-    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(1, round(seconds))} seconds"

@@ -12,7 +12,7 @@ from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.comparison import tables
 from orchestrator.execution.checkpoints import fetch_best
-from orchestrator.execution.search import STUDY_FILE, open_study
+from orchestrator.execution.study import STUDY_FILE, open_study
 from orchestrator.models import export
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from orchestrator.results import leaderboard, plots, records

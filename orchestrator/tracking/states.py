@@ -48,10 +48,15 @@ class State(StrEnum):
             return cls.PRUNED if PRUNED_TAG in event.tags else cls.STOPPED
         return {"FINISHED": cls.COMPLETE, "FAILED": cls.FAILED}[event.status]
 
+    @property
+    def optuna_name(self) -> str:
+        """The name of the state in Optuna's `TrialState`."""
+        return _OPTUNA.get(self, "RUNNING")
+
     @classmethod
     def from_optuna(cls, state: _Named) -> "State":
         """The state of a trial, as the study has it."""
-        names = {"COMPLETE": cls.COMPLETE, "PRUNED": cls.PRUNED, "FAIL": cls.FAILED}
+        names = {name: ours for ours, name in _OPTUNA.items()}
         return names.get(state.name, cls.RUNNING)
 
 
@@ -61,3 +66,4 @@ _STATUS: dict[State, Status] = {
     State.STOPPED: "KILLED",
     State.FAILED: "FAILED",
 }
+_OPTUNA = {State.COMPLETE: "COMPLETE", State.PRUNED: "PRUNED", State.FAILED: "FAIL"}

@@ -28,7 +28,7 @@ from benchmarks.tools.browser import CHROMIUM, Browser
 from benchmarks.tools.screenshot import look, served
 from orchestrator.doctor import main as doctor
 from orchestrator.execution.checkpoints import experiments
-from orchestrator.execution.search import open_study
+from orchestrator.execution.study import open_study
 from orchestrator.planning.plan import PLAN_FILE
 from orchestrator.tracking.events import Metrics
 from tests.support.mlflow_stores import fresh_sqlite

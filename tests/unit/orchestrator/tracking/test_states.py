@@ -20,6 +20,8 @@ def test_optuna_to_mlflow(optuna_state, state, status):
     assert State.from_optuna(optuna_state) is state
     assert state.mlflow_status == status
     assert state.ended == optuna_state.is_finished()
+    if state.ended:
+        assert TrialState[state.optuna_name] is optuna_state
 
 
 def test_every_state_of_optuna_is_mapped():
