@@ -5,12 +5,12 @@ import os
 import sys
 from collections.abc import Sequence
 
+from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.common.redaction import masked
 from orchestrator.planning.plan import SweepPlan, load_plan
 from orchestrator.tracking.mlflow_store import (
     check_uri,
     database_file,
-    default_tracking_uri,
     reach_store,
 )
 from tardis_core.cli import Parser, command

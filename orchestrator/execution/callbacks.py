@@ -12,7 +12,7 @@ from ray.tune.experiment import Trial
 from orchestrator.execution import ray_internals, study
 from orchestrator.execution.asha import Asha
 from orchestrator.execution.result import FAILED, NOTE, OBJECTIVE, RECORDED, ROWS, state_of
-from orchestrator.execution.trial import trial_config
+from orchestrator.planning.configs import trial_config
 from orchestrator.planning.plan import SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.recorder import Recorder

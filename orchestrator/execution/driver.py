@@ -17,6 +17,7 @@ from orchestrator.execution import node, preflight
 from orchestrator.execution.cluster import reach, slots, start_ray
 from orchestrator.execution.progress import View
 from orchestrator.execution.tuner import ended, run
+from orchestrator.planning.configs import base_config
 from orchestrator.planning.plan import SweepPlan
 from orchestrator.tracking.delivery import REFUSED
 from orchestrator.tracking.event_log import EventLog, open_log
@@ -24,7 +25,6 @@ from orchestrator.tracking.events import Event, SweepEnded, SweepStarted
 from orchestrator.tracking.mlflow_store import prepare_store
 from orchestrator.tracking.tracker import Tracker
 from tardis_core.build import load_data
-from tardis_core.config import Config, make_config
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import UserError
 from tardis_core.tasks.base import TASKS
@@ -130,12 +130,6 @@ def undelivered(plan: SweepPlan, outcome: Outcome) -> list[str]:
             f"{plan.folder / REFUSED}"
         )
     return lines
-
-
-def base_config(plan: SweepPlan) -> Config:
-    """The configuration that all trials share: what the data depends on."""
-    fixed = {key: value for key, value in plan.fixed.items() if key.startswith("task.")}
-    return make_config(plan.task, scale=plan.scale, seed=plan.seed, overrides=fixed)
 
 
 def _headline(plan: SweepPlan, source: Provenance, max_concurrent: int) -> str:

@@ -22,27 +22,15 @@ from orchestrator.execution.result import (
     ROWS,
 )
 from orchestrator.execution.seed_ensemble import SeedEnsemble
+from orchestrator.planning.configs import trial_config
 from tardis_core.build import build_network
-from tardis_core.config import Config, make_config
+from tardis_core.config import Config
 from tardis_core.errors import Diverged, UserError
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Trainer
 
 Training = Trainer | SeedEnsemble
 REPORTS = "reports"  # in the metadata of a checkpoint: how many results Ray had with it
-
-
-def trial_config(task: str, scale: str, seed: int, settings: dict[str, Any]) -> Config:
-    """The resolved configuration of a trial from the settings that the search proposed."""
-    overrides = {key: value for key, value in settings.items() if "." in key}
-    return make_config(
-        task,
-        settings.get("model", "tardis"),
-        settings.get("estimator"),
-        scale,
-        settings.get("seed", seed),
-        overrides,
-    )
 
 
 def train_trial(

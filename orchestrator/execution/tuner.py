@@ -13,23 +13,11 @@ from orchestrator.execution.cluster import resources_of
 from orchestrator.execution.search import Search
 from orchestrator.execution.study import study_trials
 from orchestrator.execution.trial import train_trial
+from orchestrator.planning.configs import space_of
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import ended_trials
-from tardis_core.errors import UserError
 
 WORKER_RETRIES = 3  # of a trial whose process or node died
-
-
-def space_of(plan: SearchPlan) -> search_spaces.BoundSpace:
-    """What the sweep searches, as a function of an Optuna trial."""
-    path = plan.space_path
-    try:
-        task = plan.task
-        module = search_spaces.load_file(path, task) if path else search_spaces.load(task)
-        fixed = search_spaces.fix(module, plan.fixed)
-        return search_spaces.bind(fixed, plan.scale, plan.estimators, plan.models)
-    except ValueError as error:
-        raise UserError(str(error)) from error
 
 
 def run(plan: SweepPlan, data: Any, max_concurrent: int, callbacks: list[tune.Callback]) -> None:

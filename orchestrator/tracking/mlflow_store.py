@@ -13,6 +13,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Experiment
 from mlflow.exceptions import MlflowException
 
+from orchestrator.common.defaults import default_tracking_uri as default_tracking_uri
 from orchestrator.common.redaction import masked
 from orchestrator.tracking.event_log import lock_file
 from tardis_core.errors import UserError, require
@@ -190,8 +191,3 @@ def _artifacts_beside(uri: str) -> str | None:
 def reason(error: BaseException) -> str:
     """An error in one line, without passwords."""
     return masked(error_line(error))
-
-
-def default_tracking_uri() -> str:
-    """MLFLOW_TRACKING_URI, or ./mlflow.db."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path('mlflow.db').absolute()}"

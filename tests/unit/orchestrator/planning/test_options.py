@@ -4,8 +4,8 @@ import optuna
 import pytest
 
 from orchestrator.execution.cluster import slots
-from orchestrator.execution.tuner import space_of
 from orchestrator.planning import dry_run
+from orchestrator.planning.configs import space_of
 from orchestrator.planning.options import parser, plan_from
 from orchestrator.planning.plan import load_plan
 from orchestrator.sweep_command import main
