@@ -55,7 +55,7 @@ def test_what_waits_of_the_search_is_told_before_its_best_are_trained_again(
     plan.save()
     fill(plan, [0.5])
     outcomes = iter([Outcome(True, waiting=3, refused=0), Outcome(False, waiting=0, refused=0)])
-    monkeypatch.setattr(sweep_command, "run_sweep", lambda *_: next(outcomes))
+    monkeypatch.setattr(sweep_command.api, "run", lambda *_: next(outcomes))
     assert sweep_command.main(["--resume", "again"]) == 130
     assert "python -m orchestrator.doctor again --fix" in capsys.readouterr().out
 
@@ -85,7 +85,7 @@ def test_a_comparison_says_what_waits_and_what_was_refused(away, monkeypatch, ca
     plan.save()
     fill_comparison(plan, {"a": [0.1, 0.2, 0.3], "b": [0.4, 0.5, 0.6]})
     monkeypatch.setattr(comparison_runs, "of_plan", lambda plan: None)
-    monkeypatch.setattr(compare, "run_sweep", lambda *_: Outcome(True, waiting=3, refused=2))
+    monkeypatch.setattr(compare.api, "run", lambda *_: Outcome(True, waiting=3, refused=2))
     assert compare.main(["--resume", plan.name]) == 0
     said = capsys.readouterr().out
     assert "waiting:  3 events could not be sent to http://me:***@" in said

@@ -17,8 +17,9 @@ from orchestrator.common.permissions import check_folder
 from orchestrator.common.redaction import masked
 from orchestrator.execution import cluster
 from orchestrator.execution.driver import _params
-from orchestrator.planning.options import parser, plan_from
+from orchestrator.planning.options import SearchOptions
 from orchestrator.planning.plan import SweepPlan, load_plan
+from orchestrator.planning.planner import plan_from
 from orchestrator.sweep_command import main
 from orchestrator.tracking.mlflow_store import existing_store
 from tardis_core.errors import UserError
@@ -32,14 +33,13 @@ def plan(tmp_path, monkeypatch) -> SweepPlan:
     monkeypatch.chdir(tmp_path)
     uri = f"postgresql://me:{SECRET}@nowhere/db"
     storage = f"s3://key:{SECRET}@bucket/ray"
-    made = plan_from(
-        parser().parse_args(
-            ["copy", "--smoke", "--name", "one", "--tracking-uri", uri, "--storage", storage]
-        )
+    options = SearchOptions(
+        task="copy", scale="smoke", name="one", tracking_uri=uri, storage=storage
     )
-    made.folder.mkdir(parents=True)
-    made.save()
-    return made
+    plan = plan_from(options)
+    plan.folder.mkdir(parents=True)
+    plan.save()
+    return plan
 
 
 class Bomb:
