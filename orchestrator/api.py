@@ -1,15 +1,25 @@
 """Sweeps from Python: the same options as the command, and the results as tables."""
 
+import logging
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from orchestrator.comparison import report as comparison_report
+from orchestrator.comparison import runs as comparison_runs
 from orchestrator.execution.driver import run_sweep
+from orchestrator.execution.search import STUDY_FILE
+from orchestrator.models.export import offer_champion
 from orchestrator.planning.options import parser, plan_from
 from orchestrator.planning.plan import SweepPlan, load_plan
-from orchestrator.results import leaderboard, records, report
+from orchestrator.results import report
+from orchestrator.results.records import Records
+from orchestrator.tracking.events import Artifact, Event
 from tardis_core.config import Config
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -23,24 +33,25 @@ class Sweep:
     def load(cls, name: str) -> "Sweep":
         """The sweep in `sweeps/NAME`."""
         plan = load_plan(name)
-        done = sum(record.ended for record in records.read(plan).values())
+        done = sum(record.ended for record in Records.load(plan).trials.values())
         return cls(plan, done >= plan.trials)
 
     @property
     def leaderboard(self) -> pd.DataFrame:
         """A row a trial, the best first: state, objective, and every setting."""
-        return leaderboard.table(self.plan).apply(_as_numbers)
+        return Records.load(self.plan).table().apply(_as_numbers)
 
     @property
     def curves(self) -> pd.DataFrame:
         """A row a validation of every trial."""
-        return records.curves(self.plan)
+        return Records.load(self.plan).curves()
 
     @property
     def best_config(self) -> Config | None:
         """The configuration of the best trial that ran to its end."""
-        number = report.best_trial(self.plan)
-        return None if number is None else records.read(self.plan)[number].config()
+        records = Records.load(self.plan)
+        number = records.best_trial()
+        return None if number is None else records.trials[number].config()
 
 
 def _as_numbers(column: pd.Series) -> pd.Series:
@@ -80,3 +91,52 @@ def words(task: str | None, **options: Any) -> list[str]:
         elif value is not None and value is not False:
             made += [flag, str(value)]
     return made
+
+
+def conclude(plan: SweepPlan, data: Any, finished: bool) -> list[Event]:
+    """Write the report of a sweep into its folder; returns the events to record.
+
+    Args:
+        data: of the task, as the trials had it.
+        finished: whether all trials have ended; only then a model is offered as champion.
+    """
+    records = Records.load(plan)
+    folder = plan.folder / "report"
+    folder.mkdir(exist_ok=True)
+    report.write_tables(records, folder)
+    if plan.candidates:
+        _write_comparison(records, folder)
+    else:
+        _draw_search(records, folder)
+    paths = sorted(folder.iterdir())
+    if not plan.candidates:
+        paths.append(plan.folder / STUDY_FILE)
+    events: list[Event] = [report.description(records)]
+    events += [Artifact(None, str(path), "report") for path in paths]
+    try:
+        events += report.artifacts_of_best_trials(records, data)
+        if finished and _offers_champion(plan):
+            events += offer_champion(records, data)
+    except OSError as error:  # the measurements are safe all the same
+        _log.warning("the weights of the best trials could not be fetched: %s", error)
+    return events
+
+
+def _write_comparison(records: Records, folder: Path) -> None:
+    comparison = comparison_runs.of_records(records)
+    if comparison is not None:
+        comparison_report.write(comparison, folder)
+
+
+def _draw_search(records: Records, folder: Path) -> None:
+    from orchestrator.results import plots  # pyplot takes a second, and only a report needs it
+
+    plots.draw_search(records.study(), records.plan.metric, folder)
+
+
+def _offers_champion(plan: SweepPlan) -> bool:
+    """Whether the best trial is the final choice: a search to be confirmed is not, nor is a test.
+
+    The comparison that confirms a search offers the model instead of the search.
+    """
+    return bool(plan.replicates_of) if plan.candidates else not plan.replicates

@@ -19,6 +19,7 @@ from orchestrator.execution.trial import trial_config
 from orchestrator.planning import dry_run
 from orchestrator.planning.options import add_shared, resumed_plan, shared_plan
 from orchestrator.planning.plan import Candidate, SweepPlan
+from orchestrator.results.records import Records
 from orchestrator.tracking.mlflow_store import default_tracking_uri
 from tardis_core import paper
 from tardis_core.cli import EXIT_INTERRUPTED, Parser, command, setting
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(dry_run.describe(plan, options.address))
         return 0
     outcome = run_sweep(plan, options.address)
-    found = comparison_runs.of_plan(plan)
+    found = comparison_runs.of_records(Records.load(plan))
     print(f"\n{comparison_report.text(found) if found else 'No trial ran to its end.'}\n")
     for line in undelivered(plan, outcome):
         print(line)

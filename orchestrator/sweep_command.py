@@ -9,6 +9,7 @@ from orchestrator.planning import confirmation, dry_run
 from orchestrator.planning.options import parser, plan_from
 from orchestrator.planning.plan import SweepPlan
 from orchestrator.results import leaderboard, report
+from orchestrator.results.records import Records
 from orchestrator.tracking import champion
 from orchestrator.tracking.mlflow_store import reach_store
 from tardis_core.cli import EXIT_INTERRUPTED, command
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(dry_run.describe(plan, options.address))
         return 0
     outcome = run_sweep(plan, options.address)
-    print(f"\n{leaderboard.text(plan)}")
+    print(f"\n{leaderboard.text(Records.load(plan))}")
     last = plan
     if outcome.finished and plan.replicates:
         again = confirmation.plan_of(plan)
@@ -34,19 +35,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(line)
             print(f"\nThe best {len(again.candidates)} again, with {plan.replicates} other seeds:")
             last, outcome = again, run_sweep(again, options.address)
+    records = Records.load(last)
     if last.candidates:
-        compared = comparison_runs.of_plan(last)
+        compared = comparison_runs.of_records(records)
         print(f"\n{comparison_report.text(compared) if compared else 'No trial ran to its end.'}")
-    print(f"\n{_closing(plan, last, outcome)}")
+    print(f"\n{_closing(plan, records, outcome)}")
     return 0 if outcome.finished else EXIT_INTERRUPTED
 
 
-def _closing(plan: SweepPlan, last: SweepPlan, outcome: Outcome) -> str:
+def _closing(plan: SweepPlan, records: Records, outcome: Outcome) -> str:
     """The best configuration, the champion, and the commands for whatever comes next."""
-    lines = []
-    number = report.best_trial(last)
+    lines, last = [], records.plan
+    number = records.best_trial()
     if number is not None:
-        lines.append(f"best:     {report.command_of(last, number)}")
+        lines.append(f"best:     {report.command_of(records, number)}")
+        lines.append(f"          valid {last.metric} {records.objective(number):.4g}")
     lines += undelivered(last, outcome)
     if outcome.finished and not outcome.waiting:
         lines.append(f"champion: {_champion(last)}")

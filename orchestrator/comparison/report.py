@@ -122,7 +122,7 @@ def _image(path: Path) -> str:
 
 
 def _commands(evidence: ComparisonData) -> str:
-    lines = [*evidence.made_by, "", f"# one run of each system alone, on {evidence.data}:"]
+    lines = [*evidence.commands, "", f"# one run of each system alone, on {evidence.data}:"]
     lines += [f"# {group.label}\n{training_command(group.config)}" for group in evidence.groups]
     return f"<pre>{html.escape(chr(10).join(lines))}</pre>"
 
@@ -136,5 +136,5 @@ def _settings(evidence: ComparisonData) -> str:
 
 
 def _made_with(evidence: ComparisonData) -> str:
-    lines = [f"{key}: {value}" for key, value in sorted(evidence.made_with.items())]
+    lines = [f"{key}: {value}" for key, value in sorted(evidence.environment.items())]
     return f"<pre>{html.escape(chr(10).join(lines))}</pre>"

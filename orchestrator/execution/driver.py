@@ -17,7 +17,6 @@ from orchestrator.execution import node, preflight
 from orchestrator.execution.progress import View
 from orchestrator.execution.tuner import ended, reach, run, slots, start_ray
 from orchestrator.planning.plan import SweepPlan
-from orchestrator.results import report
 from orchestrator.tracking.delivery import REFUSED
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import SweepEnded, SweepStarted
@@ -69,7 +68,9 @@ def _run(plan: SweepPlan, data: Any, at_once: int, log: EventLog, tracker: Track
         run(plan, data, at_once, [View(plan.without_secrets())])
         out_of_time = 0 < plan.time_budget <= time.monotonic() - began
         finished = ended(plan) >= plan.trials or out_of_time  # or else it was Ctrl-C
-        log.append(*report.write(plan, data, finished))
+        from orchestrator.api import conclude
+
+        log.append(*conclude(plan, data, finished))
     except BaseException as error:
         with suppress(OSError):  # of the same full disk
             log.append(SweepEnded("FAILED"))

@@ -17,7 +17,7 @@ from orchestrator.execution.driver import run_sweep, undelivered
 from orchestrator.execution.tuner import ended
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Reproduction, Request, Row
 from orchestrator.planning.plan import PLAN_FILE, SweepPlan, folder_of, load_plan
-from orchestrator.results import records
+from orchestrator.results.records import Records
 from tardis_core import paper
 from tardis_core.errors import UserError
 from tardis_core.models.base import MODELS
@@ -48,7 +48,7 @@ def compared(request: Request, task: str, *words: str, name: str = "") -> Compar
             print(line)
         if not outcome.finished:
             raise UserError(f"stopped; go on with: python -m orchestrator.compare --resume {name}")
-    found = comparison_runs.of_plan(plan)
+    found = comparison_runs.of_records(Records.load(plan))
     if found is None:
         raise UserError(f"no trial of {name} ran to its end; its reasons are in {plan.folder}")
     return found
@@ -56,7 +56,7 @@ def compared(request: Request, task: str, *words: str, name: str = "") -> Compar
 
 def _check_data(plan: SweepPlan, asked: str) -> None:
     """Runs that exist are used; `--data real` refuses those on a stand-in."""
-    if asked == "real" and records.sweep_tags(plan).get("data.real") == "False":
+    if asked == "real" and Records.load(plan).tags.get("data.real") == "False":
         raise UserError(
             f"--data is real, and {plan.name} was trained on a stand-in; leave --data out, or "
             f"remove {plan.folder} to train again"

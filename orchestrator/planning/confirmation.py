@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from orchestrator.planning.plan import PLAN_FILE, Candidate, SweepPlan, folder_of, load_plan, new_id
-from orchestrator.results import leaderboard, records
+from orchestrator.results.records import Records
 
 BEST_FEW = 3
 
@@ -18,8 +18,8 @@ def plan_of(plan: SweepPlan) -> SweepPlan | None:
     name = name_of(plan)
     if (folder_of(name) / PLAN_FILE).exists():
         return load_plan(name)
-    trials = records.read(plan)
-    best = leaderboard.best(plan, BEST_FEW)
+    records = Records.load(plan)
+    trials, best = records.trials, records.best(BEST_FEW)
     if not best:
         return None
     first = plan.seed + plan.seeds_per_trial  # the search has not seen it
