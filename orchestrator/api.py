@@ -13,7 +13,7 @@ from orchestrator.execution.driver import run_sweep
 from orchestrator.execution.search import STUDY_FILE
 from orchestrator.models.export import offer_champion
 from orchestrator.planning.options import parser, plan_from
-from orchestrator.planning.plan import SweepPlan, load_plan
+from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan, load_plan
 from orchestrator.results import report
 from orchestrator.results.records import Records
 from orchestrator.tracking.events import Artifact, Event
@@ -104,39 +104,30 @@ def conclude(plan: SweepPlan, data: Any, finished: bool) -> list[Event]:
     folder = plan.folder / "report"
     folder.mkdir(exist_ok=True)
     report.write_tables(records, folder)
-    if plan.candidates:
-        _write_comparison(records, folder)
-    else:
-        _draw_search(records, folder)
-    paths = sorted(folder.iterdir())
-    if not plan.candidates:
-        paths.append(plan.folder / STUDY_FILE)
+    others = _write_details(records, folder)
     events: list[Event] = [report.description(records)]
+    paths = [*sorted(folder.iterdir()), *others]
     events += [Artifact(None, str(path), "report") for path in paths]
     try:
         events += report.artifacts_of_best_trials(records, data)
-        if finished and _offers_champion(plan):
+        if finished and plan.offers_model:
             events += offer_champion(records, data)
     except OSError as error:  # the measurements are safe all the same
         _log.warning("the weights of the best trials could not be fetched: %s", error)
     return events
 
 
-def _write_comparison(records: Records, folder: Path) -> None:
-    comparison = comparison_runs.of_records(records)
-    if comparison is not None:
-        comparison_report.write(comparison, folder)
+def _write_details(records: Records, folder: Path) -> list[Path]:
+    """Write what only one kind of sweep has; returns other files that belong to the report."""
+    match records.plan:
+        case ComparisonPlan():
+            comparison = comparison_runs.of_records(records)
+            if comparison is not None:
+                comparison_report.write(comparison, folder)
+            return []
+        case SearchPlan() as plan:
+            from orchestrator.results import plots  # imports pyplot, which takes a second
 
-
-def _draw_search(records: Records, folder: Path) -> None:
-    from orchestrator.results import plots  # pyplot takes a second, and only a report needs it
-
-    plots.draw_search(records.study(), records.plan.metric, folder)
-
-
-def _offers_champion(plan: SweepPlan) -> bool:
-    """Whether the best trial is the final choice: a search to be confirmed is not, nor is a test.
-
-    The comparison that confirms a search offers the model instead of the search.
-    """
-    return bool(plan.replicates_of) if plan.candidates else not plan.replicates
+            plots.draw_search(records.study(), plan.metric, folder)
+            return [plan.folder / STUDY_FILE]
+    raise TypeError(f"not a plan: {records.plan}")

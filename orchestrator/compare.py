@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from orchestrator.common.outputs import writing_to
 from orchestrator.comparison import report as comparison_report
@@ -17,8 +18,8 @@ from orchestrator.comparison.runs import ComparisonData
 from orchestrator.execution.driver import run_sweep, undelivered
 from orchestrator.execution.trial import trial_config
 from orchestrator.planning import dry_run
-from orchestrator.planning.options import add_shared, resumed_plan, shared_plan
-from orchestrator.planning.plan import Candidate, SweepPlan
+from orchestrator.planning.options import add_shared, common_values, resumed_plan
+from orchestrator.planning.plan import Candidate, ComparisonPlan
 from orchestrator.results.records import Records
 from orchestrator.tracking.mlflow_store import default_tracking_uri
 from tardis_core import paper
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.runs or options.sweeps:
         return _compare_existing(options)
     plan = resumed_plan(options, parser()) if options.resume else plan_from(options)
-    if not plan.candidates:
+    if not isinstance(plan, ComparisonPlan):
         raise UserError(
             f"{plan.name} is a search; go on with it by python -m orchestrator.sweep --resume "
             f"{plan.name}, or compare what it found with --sweeps {plan.name}"
@@ -121,16 +122,16 @@ def _names(text: str) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
-def plan_from(options: argparse.Namespace) -> SweepPlan:
+def plan_from(options: argparse.Namespace) -> ComparisonPlan:
     """The comparison that the options ask for."""
     if options.task is None:
         raise UserError(f"name a task: {', '.join(TASKS.names())}; or --resume, --runs or --sweeps")
     if options.seeds < 1:
         raise UserError(f"--seeds is a whole number from 1, not {options.seeds}")
-    shared = shared_plan(options, "compare")
-    candidates = _candidates(options, shared)
-    return replace(
-        shared,
+    common = common_values(options, "compare")
+    candidates = _candidates(options, common)
+    return ComparisonPlan(
+        **common,
         candidates=candidates,
         seeds=tuple(range(options.seed, options.seed + options.seeds)),
         trials=len(candidates) * options.seeds,
@@ -138,7 +139,7 @@ def plan_from(options: argparse.Namespace) -> SweepPlan:
     )
 
 
-def _candidates(options: argparse.Namespace, plan: SweepPlan) -> tuple[Candidate, ...]:
+def _candidates(options: argparse.Namespace, common: dict[str, Any]) -> tuple[Candidate, ...]:
     """What is to be compared; each is tried out as a configuration, so that errors come now."""
     if options.candidate:
         made = tuple(_parsed(text) for text in options.candidate)
@@ -146,11 +147,11 @@ def _candidates(options: argparse.Namespace, plan: SweepPlan) -> tuple[Candidate
         models = tuple(_names(options.models))
         for model in models:
             MODELS.get(model)
-        made = paper_candidates(plan.task, models)
+        made = paper_candidates(common["task"], models)
     if len({each.label for each in made}) < len(made) or not made:
         labels = ", ".join(each.label for each in made) or "none"
         raise UserError(f"at least one system is compared, and none of them twice, not: {labels}")
-    return tuple(_with_fixed(each, made, plan) for each in made)
+    return tuple(_with_fixed(each, made, common) for each in made)
 
 
 def paper_candidates(task: str, models: Sequence[str] = OURS) -> tuple[Candidate, ...]:
@@ -159,20 +160,20 @@ def paper_candidates(task: str, models: Sequence[str] = OURS) -> tuple[Candidate
     return tuple(Candidate(row.label, dict(row.settings)) for row in rows)
 
 
-def _with_fixed(one: Candidate, every: Sequence[Candidate], plan: SweepPlan) -> Candidate:
+def _with_fixed(one: Candidate, every: Sequence[Candidate], common: dict[str, Any]) -> Candidate:
     """The candidate with what --set says; a setting that only others have is not for this one."""
 
     def has(candidate: Candidate, key: str) -> bool:
         settings = candidate.settings
-        return has_setting(plan.task, settings["model"], settings.get("estimator"), key)
+        return has_setting(common["task"], settings["model"], settings.get("estimator"), key)
 
     fixed = {
         key: value
-        for key, value in plan.fixed.items()
+        for key, value in common["fixed"].items()
         if has(one, key) or not any(has(other, key) for other in every)
     }
     made = replace(one, settings={**one.settings, **fixed})
-    trial_config(plan.task, plan.scale, plan.seed, made.settings)
+    trial_config(common["task"], common["scale"], common["seed"], made.settings)
     return made
 
 

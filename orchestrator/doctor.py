@@ -16,7 +16,7 @@ from orchestrator.common.redaction import masked
 from orchestrator.execution.checkpoints import experiments
 from orchestrator.execution.recorder import STATUS
 from orchestrator.execution.tuner import study_trials
-from orchestrator.planning.plan import SweepPlan, load_plan
+from orchestrator.planning.plan import ComparisonPlan, SweepPlan, load_plan
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import Metrics, SweepEnded, TrialEnded, TrialStarted
 from orchestrator.tracking.mlflow_runs import TRIAL, runs_of_sweep
@@ -54,7 +54,7 @@ def account_of_log(log: EventLog) -> Account:
 
 def account_of_study(plan: SweepPlan) -> Account:
     """What Optuna was told; trials that wait for their turn are left out."""
-    if plan.candidates:
+    if isinstance(plan, ComparisonPlan):
         return account_of_log(open_log(plan.folder))  # nobody asks Optuna in a comparison
     begun = [trial for trial in study_trials(plan) if trial.state is not TrialState.WAITING]
     return Account({trial.number: STATUS.get(trial.state, "RUNNING") for trial in begun})

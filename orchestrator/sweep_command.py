@@ -7,7 +7,7 @@ from orchestrator.comparison import runs as comparison_runs
 from orchestrator.execution.driver import Outcome, run_sweep, undelivered
 from orchestrator.planning import confirmation, dry_run
 from orchestrator.planning.options import parser, plan_from
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from orchestrator.results import leaderboard, report
 from orchestrator.results.records import Records
 from orchestrator.tracking import champion
@@ -26,21 +26,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(dry_run.describe(plan, options.address))
         return 0
     outcome = run_sweep(plan, options.address)
-    print(f"\n{leaderboard.text(Records.load(plan))}")
-    last = plan
-    if outcome.finished and plan.replicates:
-        again = confirmation.plan_of(plan)
+    records = Records.load(plan)
+    print(f"\n{leaderboard.text(records)}")
+    if outcome.finished and isinstance(plan, SearchPlan) and plan.confirm_seeds:
+        again = confirmation_of(plan, records)
         if again is not None:
             for line in undelivered(plan, outcome):
                 print(line)
-            print(f"\nThe best {len(again.candidates)} again, with {plan.replicates} other seeds:")
-            last, outcome = again, run_sweep(again, options.address)
-    records = Records.load(last)
-    if last.candidates:
+            print(
+                f"\nThe best {len(again.candidates)} again, with {plan.confirm_seeds} other seeds:"
+            )
+            outcome = run_sweep(again, options.address)
+            records = Records.load(again)
+    if isinstance(records.plan, ComparisonPlan):
         compared = comparison_runs.of_records(records)
         print(f"\n{comparison_report.text(compared) if compared else 'No trial ran to its end.'}")
     print(f"\n{_closing(plan, records, outcome)}")
     return 0 if outcome.finished else EXIT_INTERRUPTED
+
+
+def confirmation_of(plan: SearchPlan, records: Records) -> ComparisonPlan | None:
+    """The confirmation of a search: the one that was begun, or a new one; None without any."""
+    best = records.best(confirmation.BEST_FEW)
+    settings = {number: records.trials[number].settings() for number in best}
+    return confirmation.begun(plan) or (confirmation.new(plan, settings) if best else None)
 
 
 def _closing(plan: SweepPlan, records: Records, outcome: Outcome) -> str:
@@ -58,7 +67,7 @@ def _closing(plan: SweepPlan, records: Records, outcome: Outcome) -> str:
     if number is not None:
         lines.append(f"evaluate: python -m orchestrator.evaluate {last.name}")
         lines.append(f"inspect:  python -m orchestrator.inspect {last.name}")
-    if outcome.finished and not plan.candidates:
+    if outcome.finished and isinstance(plan, SearchPlan):
         lines.append(
             f"extend:   python -m orchestrator.sweep --extend {plan.name} --trials +{plan.trials}"
         )

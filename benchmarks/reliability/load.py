@@ -28,7 +28,7 @@ from benchmarks.reliability.sweep_checks import free_port
 from orchestrator.execution import tuner as sweeping
 from orchestrator.execution.progress import View
 from orchestrator.execution.search import FINISHED, OBJECTIVE, STUDY_FILE, Search
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.planning.plan import SearchPlan
 from orchestrator.results import records
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import SweepEnded, SweepStarted
@@ -182,7 +182,7 @@ def what_grew(rows: list[Row]) -> str:
     )
 
 
-def what_is_left(plan: SweepPlan, log: EventLog, trials: int) -> str:
+def what_is_left(plan: SearchPlan, log: EventLog, trials: int) -> str:
     """What 1,000 trials leave behind, from which 10,000 can be reckoned."""
     snapshots = Path(plan.ray_storage).glob("*/experiment_state-*.json")
     sizes = {
@@ -206,7 +206,7 @@ def _timed() -> Iterator[list[float]]:
     took[0] = time.perf_counter() - began
 
 
-def runs_found(uri: str, plan: SweepPlan) -> int:
+def runs_found(uri: str, plan: SearchPlan) -> int:
     """How many trials MLflow has, and as ended."""
     client = MlflowClient(uri)
     experiment = client.get_experiment_by_name(EXPERIMENT)
@@ -225,7 +225,7 @@ def measure(uri: str, folder: Path, trials: int, every: int) -> bool:
     sweeping.start_ray(None, folder / "ray.log")
     sweeping._trainable = lambda plan, data: tune.with_resources(one_second, {"cpu": 1})
     sweeping.Search = TimedSearch  # type: ignore[misc]
-    plan = SweepPlan("load", "copy", "smoke", trials, "bce", "lower", reports=1)
+    plan = SearchPlan("load", "copy", "smoke", trials, "bce", "lower", reports=1)
     plan.folder.mkdir(parents=True)
     log = open_log(plan.folder)
     log.append(SweepStarted(plan.name))

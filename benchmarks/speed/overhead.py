@@ -30,7 +30,7 @@ from benchmarks.speed.no_work import no_work
 from orchestrator.execution import tuner as sweeping
 from orchestrator.execution.progress import View
 from orchestrator.execution.search import OBJECTIVE
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import Metrics, SweepEnded, SweepStarted
 from orchestrator.tracking.mlflow_store import prepare_store
@@ -44,7 +44,7 @@ SLOTS = 2
 
 def ours(trials: int, folder: Path, number: int) -> float:
     """Seconds that a sweep takes, everything recorded in MLflow."""
-    plan = SweepPlan(
+    plan = SearchPlan(
         f"noop-{number}", "copy", "smoke", trials, "bce", "lower", reports=1, seed=number
     )
     plan.folder.mkdir(parents=True)

@@ -9,7 +9,13 @@ from mlflow.entities import Run as MlflowRun
 from mlflow.exceptions import MlflowException
 
 from orchestrator.common.redaction import masked
-from orchestrator.planning.plan import Candidate, SweepPlan, load_plan
+from orchestrator.planning.plan import (
+    Candidate,
+    ComparisonPlan,
+    SearchPlan,
+    SweepPlan,
+    load_plan,
+)
 from orchestrator.results.records import Records, TrialRecord
 from orchestrator.tracking.mlflow_store import existing_store
 from tardis_core.config import Config
@@ -83,30 +89,36 @@ def of_sweeps(names: Sequence[str]) -> ComparisonData:
     plans = [records.plan for records in every]
     groups: list[Group] = []
     for records in every:
-        plan = records.plan
-        own = _of_comparison(records) if plan.candidates else _of_search(records)
-        groups += _distinguished(own, plan, plans)
+        groups += _distinguished(_groups(records), records.plan, plans)
     command = f"python -m orchestrator.compare --sweeps {','.join(names)}"
     tags = [records.tags for records in every]
     return _checked([plan.task for plan in plans], groups, tags, (command,))
 
 
+def _groups(records: Records) -> list[Group]:
+    match records.plan:
+        case ComparisonPlan() as plan:
+            return _of_comparison(records, plan)
+        case SearchPlan():
+            return _of_search(records)
+    raise TypeError(f"not a plan: {records.plan}")
+
+
 def of_records(records: Records) -> ComparisonData | None:
     """The candidates of one comparison; None if none of its trials is complete."""
-    groups = _of_comparison(records)
+    groups = _groups(records)
     if not groups:
         return None
     command = f"python -m orchestrator.compare --sweeps {records.plan.name}"
     return _checked([records.plan.task], groups, [records.tags], (command,))
 
 
-def _of_comparison(records: Records) -> list[Group]:
-    groups = [_candidate_group(records, candidate) for candidate in records.plan.candidates]
+def _of_comparison(records: Records, plan: ComparisonPlan) -> list[Group]:
+    groups = [_candidate_group(records, plan, candidate) for candidate in plan.candidates]
     return [group for group in groups if group.runs]
 
 
-def _candidate_group(records: Records, candidate: Candidate) -> Group:
-    plan = records.plan
+def _candidate_group(records: Records, plan: ComparisonPlan, candidate: Candidate) -> Group:
     trials = [
         trial for number, trial in records.trials.items() if plan.candidate_of(number) == candidate
     ]
@@ -118,7 +130,12 @@ def _candidate_group(records: Records, candidate: Candidate) -> Group:
 
 def _distinguished(groups: list[Group], plan: SweepPlan, plans: Sequence[SweepPlan]) -> list[Group]:
     """The groups, with the name of the sweep in labels that another sweep may have too."""
-    others = {each.label for other in plans if other is not plan for each in other.candidates}
+    others = {
+        each.label
+        for other in plans
+        if other is not plan and isinstance(other, ComparisonPlan)
+        for each in other.candidates
+    }
     return [
         replace(group, label=f"{plan.name}: {group.label}")
         if group.label in others or (group.searched and len(plans) > 1)

@@ -128,11 +128,8 @@ def base_config(plan: SweepPlan) -> Config:
 
 
 def _headline(plan: SweepPlan, about: Provenance, at_once: int) -> str:
-    what = f"{plan.trials} trials of {plan.task}"
-    if plan.candidates:
-        what += f" ({len(plan.candidates)} candidates, {len(plan.seeds)} seeds)"
     return (
-        f"sweep {plan.name}: {what}, scale {plan.scale} (change with --scale), "
+        f"sweep {plan.name}: {plan.size}, scale {plan.scale} (change with --scale), "
         f"{at_once} at once, seed {plan.seed}\n"
         f"data: {about.name}, {about.origin}\n"
         f"tracked in {masked(plan.tracking_uri)}; stop with Ctrl-C, nothing is lost"
@@ -146,12 +143,8 @@ def _params(plan: SweepPlan) -> dict[str, Any]:
 
 
 def _tags(plan: SweepPlan, about: Provenance) -> dict[str, str]:
-    replicated = {"replicates_of": plan.replicates_of} if plan.replicates_of else {}
     return {
-        "task": plan.task,
-        "scale": plan.scale,
-        "kind": "comparison" if plan.candidates else "search",
-        **replicated,
+        **plan.tags,
         **data_tags(about),
         "git_commit": provenance.git_commit(),
         "hardware": provenance.hardware(),

@@ -14,7 +14,7 @@ from orchestrator.common.redaction import masked
 from orchestrator.execution.asha import Asha
 from orchestrator.execution.search import FAILED, OBJECTIVE, open_study, outcome, tell_failed
 from orchestrator.execution.trial import NOTE, trial_config
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.planning.plan import SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import Metrics, Status, TrialEnded, TrialStarted
 
@@ -90,11 +90,9 @@ class Recorder(EndsOfTrials):
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        plan, params, tags = self.plan, params_of(self.plan, trial), {}
-        if plan.candidates:
-            tags["candidate"] = plan.candidate_of(number_of(trial)).label
-            tags[MLFLOW_RUN_NAME] = plan.title(number_of(trial))
-        self.log.append(TrialStarted(number_of(trial), params, tags))
+        number = number_of(trial)
+        tags = {**self.plan.trial_tags(number), MLFLOW_RUN_NAME: self.plan.title(number)}
+        self.log.append(TrialStarted(number, params_of(self.plan, trial), tags))
 
     def on_trial_result(
         self,
@@ -115,7 +113,7 @@ class Recorder(EndsOfTrials):
         _log.warning("trial %d was given up by Ray and is taken up again", number_of(trial))
 
     def ended(self, trial: Trial, state: TrialState) -> None:
-        if state is TrialState.FAIL and not self.plan.candidates:
+        if state is TrialState.FAIL and isinstance(self.plan, SearchPlan):
             tell_failed(self.folder, self.plan.name, number_of(trial))
         result = trial.last_result or {}
         kept = ("device", "backend", "peak_memory_gb", NOTE)

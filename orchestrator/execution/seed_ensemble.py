@@ -16,8 +16,6 @@ from tardis_core.tasks.base import Task
 from tardis_core.training.loop import Row, Trainer
 from tardis_core.training.schedule import new_phase
 
-JUDGES = ("mean", "worst")
-
 
 class SeveralSeeds:
     """Looks to a trial like a `Trainer`: a validation of all seeds is one validation of it."""

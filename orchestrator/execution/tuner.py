@@ -19,7 +19,7 @@ from orchestrator.execution.checkpoints import next_experiment
 from orchestrator.execution.recorder import Recorder, number_of
 from orchestrator.execution.search import Search, open_study
 from orchestrator.execution.trial import train_trial
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from orchestrator.results import records
 from tardis_core.errors import UserError
 
@@ -121,7 +121,7 @@ def _times(whole: float, part: float) -> int:
     return int(whole / part + 1e-9)  # three times 0.1 is a little more than 0.3
 
 
-def space_of(plan: SweepPlan) -> search_spaces.BoundSpace:
+def space_of(plan: SearchPlan) -> search_spaces.BoundSpace:
     """What the sweep searches, as a function of an Optuna trial."""
     path = plan.space_path
     try:
@@ -151,15 +151,16 @@ def run(plan: SweepPlan, data: Any, at_once: int, callbacks: list[tune.Callback]
 def _trainable(plan: SweepPlan, data: Any) -> Any:
     """The trial with its data, which every worker shares through the object store."""
     threads = max(1, int(plan.cpus_per_trial))
+    protocol = plan.protocol
     bound = tune.with_parameters(
         train_trial,
         task=plan.task,
         scale=plan.scale,
         seed=plan.seed,
         threads=threads,
-        seeds=plan.seeds_per_trial,
-        judge=plan.judge,
-        test=plan.test,
+        seeds=protocol.seeds,
+        judge=protocol.aggregate,
+        test=protocol.test,
         retry_smaller_batch=plan.retry_smaller_batch,
         storage=plan.ray_storage,
         data=data,
@@ -173,7 +174,7 @@ def resources_of(plan: SweepPlan) -> Resources:
 
 
 def _recorder(plan: SweepPlan) -> Recorder:
-    scheduler = None if plan.candidates else Asha(plan.mode, plan.reports, plan.grace)
+    scheduler = Asha(plan.mode, plan.reports, plan.grace) if isinstance(plan, SearchPlan) else None
     return Recorder(plan.without_secrets(), plan.folder.absolute(), scheduler)
 
 
@@ -184,12 +185,20 @@ def _tuner(
     recorder: Recorder,
     callbacks: list[tune.Callback],
 ) -> tune.Tuner:
+    param_space: dict[str, Any] | None = None
+    search: Search | None = None
+    samples = 1
+    match plan:
+        case ComparisonPlan():
+            param_space = _listed(plan)
+        case SearchPlan():
+            search, samples = _search(plan), plan.trials - ended(plan)
     return tune.Tuner(
         trainable,
-        param_space=_listed(plan) if plan.candidates else None,
+        param_space=param_space,
         tune_config=tune.TuneConfig(
-            search_alg=None if plan.candidates else _search(plan),
-            num_samples=1 if plan.candidates else plan.trials - ended(plan),
+            search_alg=search,
+            num_samples=samples,
             scheduler=recorder.scheduler,
             max_concurrent_trials=at_once,
             reuse_actors=True,
@@ -218,7 +227,7 @@ class _Forget(tune.Callback):
         trial.metric_n_steps.clear()
 
 
-def _search(plan: SweepPlan) -> Search:
+def _search(plan: SearchPlan) -> Search:
     space = space_of(plan)
     return Search(
         space,
@@ -231,9 +240,9 @@ def _search(plan: SweepPlan) -> Search:
     )
 
 
-def _listed(plan: SweepPlan) -> dict[str, Any]:
+def _listed(plan: ComparisonPlan) -> dict[str, Any]:
     """The trials of a comparison that have not ended, in the shape that `Search` proposes."""
-    settings = [job["settings"] for job in plan.jobs()]
+    settings = [job.settings for job in plan.jobs()]
     over = {trial.number for trial in records.read(plan).values() if trial.ended}
     return {
         "number": tune.grid_search([each for each in range(len(settings)) if each not in over]),
@@ -248,7 +257,7 @@ def trial_name(trial: Trial) -> str:
 
 def ended(plan: SweepPlan) -> int:
     """How many trials have ended, in whatever way."""
-    if plan.candidates:
+    if isinstance(plan, ComparisonPlan):
         return sum(trial.ended for trial in records.read(plan).values())
     return sum(each.state.is_finished() for each in study_trials(plan))
 

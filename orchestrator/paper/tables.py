@@ -16,7 +16,7 @@ from orchestrator.comparison.runs import ComparisonData
 from orchestrator.execution.driver import run_sweep, undelivered
 from orchestrator.execution.tuner import ended
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Reproduction, Request, Row
-from orchestrator.planning.plan import PLAN_FILE, SweepPlan, folder_of, load_plan
+from orchestrator.planning.plan import ComparisonPlan, SweepPlan, exists, load_plan
 from orchestrator.results.records import Records
 from tardis_core import paper
 from tardis_core.errors import UserError
@@ -33,8 +33,9 @@ def compared(request: Request, task: str, *words: str, name: str = "") -> Compar
         name: of the variant, where a task has several.
     """
     name = f"reproduce-{task}{name}-{request.scale}-seed{request.seed}"
-    if (folder_of(name) / PLAN_FILE).exists():
+    if exists(name):
         plan = load_plan(name)
+        assert isinstance(plan, ComparisonPlan)
         _check_data(plan, request.data)
     else:
         options = ["--name", name, "--scale", request.scale, "--seed", str(request.seed)]

@@ -20,7 +20,7 @@ from orchestrator.execution.tuner import (
     space_of,
     start_ray,
 )
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from tardis_core.build import load_data
 from tardis_core.config import Config
 from tardis_core.tasks.base import TASKS
@@ -42,7 +42,7 @@ def describe(plan: SweepPlan, address: str | None) -> str:
     lines = [
         f"sweep {plan.name}: {plan.trials} trials of {plan.task}, scale {plan.scale}",
         "",
-        *(_systems(plan) if plan.candidates else _space(plan)),
+        *_contents(plan),
         "",
         f"data      {about.name}, {about.origin}",
         f"at once   {at_once} trials of {plan.cpus_per_trial:g} CPUs and "
@@ -51,8 +51,8 @@ def describe(plan: SweepPlan, address: str | None) -> str:
         f"results   {plan.folder}, checkpoints in {masked(plan.ray_storage)}",
         f"tracking  {masked(plan.tracking_uri)}",
     ]
-    if plan.replicates:
-        lines.append(f"then      the best few again with {plan.replicates} other seeds each")
+    if isinstance(plan, SearchPlan) and plan.confirm_seeds:
+        lines.append(f"then      the best few again with {plan.confirm_seeds} other seeds each")
     return "\n".join(lines)
 
 
@@ -63,7 +63,16 @@ def _nodes(address: str) -> list[Resources]:
     return [{"CPU": float(os.cpu_count() or 1), "GPU": float(torch.cuda.device_count())}]
 
 
-def _space(plan: SweepPlan) -> list[str]:
+def _contents(plan: SweepPlan) -> list[str]:
+    match plan:
+        case SearchPlan():
+            return _space(plan)
+        case ComparisonPlan():
+            return _systems(plan)
+    raise TypeError(f"not a plan: {plan}")
+
+
+def _space(plan: SearchPlan) -> list[str]:
     space = space_of(plan)
     rows = search_spaces.describe(space.inner, plan.scale, plan.estimators, plan.models)
     width = max(len(name) for name, _ in rows)
@@ -73,7 +82,7 @@ def _space(plan: SweepPlan) -> list[str]:
     return lines + ["  " + ", ".join(f"{k}={v}" for k, v in each.items()) for each in guesses]
 
 
-def _systems(plan: SweepPlan) -> list[str]:
+def _systems(plan: ComparisonPlan) -> list[str]:
     width = max(len(each.label) for each in plan.candidates)
     lines = [
         f"  {each.label:<{width}}  " + ", ".join(f"{k}={v}" for k, v in each.settings.items())
@@ -93,7 +102,7 @@ def _time(plan: SweepPlan, data: Any, at_once: int) -> str:
     return (
         f"at most about {_words(seconds / max(1, at_once))} for the updates "
         f"({1000 * seconds / updates:.3g} ms each here, {updates / plan.trials:,.0f} a trial); "
-        f"validation adds to it{'' if plan.candidates else ', pruning saves of it'}"
+        f"validation adds to it{', pruning saves of it' if isinstance(plan, SearchPlan) else ''}"
     )
 
 
@@ -102,12 +111,13 @@ def _kinds(plan: SweepPlan) -> list[tuple[Config, int]]:
 
     Those of a search are unknown: all stand for the first guess, or for the defaults.
     """
-    if plan.candidates:
-        settings, count = [each.settings for each in plan.candidates], len(plan.seeds)
-    else:
-        guess, names = next(iter(space_of(plan).first_guesses()), {}), {"model", "estimator"}
-        chosen = {key: value for key, value in guess.items() if "." in key or key in names}
-        settings, count = [{**chosen, **plan.fixed}], plan.trials * plan.seeds_per_trial
+    match plan:
+        case ComparisonPlan():
+            settings, count = [each.settings for each in plan.candidates], len(plan.seeds)
+        case SearchPlan():
+            guess, names = next(iter(space_of(plan).first_guesses()), {}), {"model", "estimator"}
+            chosen = {key: value for key, value in guess.items() if "." in key or key in names}
+            settings, count = [{**chosen, **plan.fixed}], plan.trials * plan.seeds_per_trial
     return [(trial_config(plan.task, plan.scale, plan.seed, each), count) for each in settings]
 
 

@@ -4,15 +4,20 @@ import argparse
 import os
 import re
 import time
-from dataclasses import replace
 from typing import Any
 
 import torch
 
-from orchestrator.execution.seed_ensemble import JUDGES
 from orchestrator.execution.trial import trial_config
 from orchestrator.execution.tuner import space_of
-from orchestrator.planning.plan import PLAN_FILE, SweepPlan, check_name, folder_of, load_plan
+from orchestrator.planning.plan import (
+    AGGREGATES,
+    SearchPlan,
+    SweepPlan,
+    check_name,
+    exists,
+    load_plan,
+)
 from orchestrator.tracking.mlflow_store import default_tracking_uri
 from search_spaces.engine.probe import explore
 from tardis_core.cli import Parser, setting
@@ -60,9 +65,11 @@ def parser() -> Parser:
         metavar="SHARE",
         help="stop no trial before this share of its updates (default: a ninth; 1 stops none)",
     )
-    made.add_argument("--judge", default="worst", help=f"of those seeds: {', '.join(JUDGES)}")
     made.add_argument(
-        "--seeds",
+        "--aggregate", default="worst", help=f"of those seeds: {', '.join(AGGREGATES)}"
+    )
+    made.add_argument(
+        "--confirm-seeds",
         type=int,
         default=0,
         metavar="N",
@@ -115,7 +122,7 @@ def plan_from(options: argparse.Namespace) -> SweepPlan:
     if options.extend:
         check_alone(options, parser(), "extend", "trials")
         plan = load_plan(options.extend)
-        if plan.candidates:
+        if not isinstance(plan, SearchPlan):
             raise UserError(
                 f"a search can be extended, and {plan.name} is a comparison; compare again with "
                 "more --seeds under another --name"
@@ -146,27 +153,27 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _new_plan(options: argparse.Namespace) -> SweepPlan:
-    shared = shared_plan(options)
-    made = replace(
-        shared,
-        trials=_count(options.trials) if options.trials else DEFAULT_TRIALS[shared.scale],
+def _new_plan(options: argparse.Namespace) -> SearchPlan:
+    common = common_values(options)
+    made = SearchPlan(
+        **common,
+        trials=_count(options.trials) if options.trials else DEFAULT_TRIALS[common["scale"]],
         models=_names(options.models, "model", MODELS),
         estimators=_names(
             options.estimators or ",".join(ESTIMATORS.names()), "estimator", ESTIMATORS
         ),
         space=options.space,
         seeds_per_trial=_seeds_per_trial(options),
-        judge=options.judge,
+        aggregate=options.aggregate,
         grace=_grace(options.grace),
-        replicates=_replicates(options.seeds, shared.name),
+        confirm_seeds=_confirm_seeds(options.confirm_seeds, common["name"]),
         time_budget=_seconds(options.time_budget) if options.time_budget else 0.0,
     )
     _try_out(made)
     return made
 
 
-def _try_out(plan: SweepPlan) -> None:
+def _try_out(plan: SearchPlan) -> None:
     """Raise `UserError` if all trials of a kind would fail: of a wrong --set, or a wrong space."""
     kinds: dict[Any, list[dict[str, Any]]] = {}
     try:
@@ -182,7 +189,7 @@ def _try_out(plan: SweepPlan) -> None:
             raise first
 
 
-def _error_of(plan: SweepPlan, settings: dict[str, Any]) -> UserError | None:
+def _error_of(plan: SearchPlan, settings: dict[str, Any]) -> UserError | None:
     try:
         trial_config(plan.task, plan.scale, plan.seed, settings)
     except UserError as error:
@@ -190,8 +197,8 @@ def _error_of(plan: SweepPlan, settings: dict[str, Any]) -> UserError | None:
     return None
 
 
-def shared_plan(options: argparse.Namespace, kind: str = "") -> SweepPlan:
-    """A plan with all that `add_shared` asks for; what is searched or compared is still open.
+def common_values(options: argparse.Namespace, kind: str = "") -> dict[str, Any]:
+    """The fields that both kinds of plan have, but for the number of trials.
 
     Args:
         kind: a word for the default name.
@@ -200,16 +207,15 @@ def shared_plan(options: argparse.Namespace, kind: str = "") -> SweepPlan:
     metric = TASKS.get(options.task).metric
     words = [options.task, *([kind] if kind else []), scale, time.strftime("%Y%m%d-%H%M%S")]
     name = check_name(options.name or "-".join(words))
-    if (folder_of(name) / PLAN_FILE).exists():
+    if exists(name):
         raise UserError(f"there is a sweep {name!r} already; --resume it, or choose another --name")
     fixed = dict(setting(text) for text in options.set)
     training = {key: value for key, value in fixed.items() if key.startswith("training.")}
     config = make_config(options.task, scale=scale, seed=options.seed, overrides=training)
-    return SweepPlan(
+    return dict(
         name=name,
         task=options.task,
         scale=scale,
-        trials=0,
         metric=metric.name,
         better=metric.better,
         fixed=fixed,
@@ -232,8 +238,10 @@ def _seeds_per_trial(options: argparse.Namespace) -> int:
         raise UserError(
             f"--seeds-per-trial is a whole number from 1, not {options.seeds_per_trial}"
         )
-    if options.judge not in JUDGES:
-        raise UserError(f"--judge must be one of {', '.join(JUDGES)}, not {options.judge!r}")
+    if options.aggregate not in AGGREGATES:
+        raise UserError(
+            f"--aggregate must be one of {', '.join(AGGREGATES)}, not {options.aggregate!r}"
+        )
     count: int = options.seeds_per_trial
     return count
 
@@ -244,9 +252,9 @@ def _grace(share: float) -> float:
     return share
 
 
-def _replicates(seeds: int, name: str) -> int:
+def _confirm_seeds(seeds: int, name: str) -> int:
     if seeds < 0:
-        raise UserError(f"--seeds is a whole number from 0, not {seeds}")
+        raise UserError(f"--confirm-seeds is a whole number from 0, not {seeds}")
     if seeds:
         check_name(f"{name}-seeds")  # which the comparison will be called
     return seeds

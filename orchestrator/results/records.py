@@ -9,7 +9,7 @@ import optuna
 import pandas as pd
 
 from orchestrator.execution.search import open_study
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.planning.plan import ComparisonPlan, SweepPlan
 from orchestrator.tracking.event_log import LOG, scan
 from orchestrator.tracking.events import (
     Event,
@@ -154,21 +154,21 @@ class Records:
         Validation alone decides: a model chosen by its test metric would have no test left.
         """
         numbers = self.best(len(self.trials))
-        if self.plan.candidates:
-            label = self._best_candidate()
-            numbers = [n for n in numbers if self.plan.candidate_of(n).label == label]
+        if isinstance(self.plan, ComparisonPlan):
+            candidate = self._best_candidate(self.plan)
+            numbers = [n for n in numbers if self.plan.candidate_of(n).label == candidate]
         return numbers[0] if numbers else None
 
-    def _best_candidate(self) -> str | None:
+    def _best_candidate(self, plan: ComparisonPlan) -> str | None:
         """The label of the candidate with the fewest failed seeds, then the best mean validation.
 
         Failures count first: the mean of a candidate that failed is that of its lucky seeds.
         """
         objectives: dict[str, list[float]] = defaultdict(list)
         for number, value in self._ranked().items():
-            objectives[self.plan.candidate_of(number).label].append(value)
+            objectives[plan.candidate_of(number).label].append(value)
         failures = Counter(
-            self.plan.candidate_of(number).label
+            plan.candidate_of(number).label
             for number, trial in self.trials.items()
             if trial.state == "failed"
         )

@@ -8,7 +8,7 @@ from optuna.trial import TrialState
 from orchestrator.execution import tuner as sweeping
 from orchestrator.execution.recorder import Recorder
 from orchestrator.execution.search import Search, open_study
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.events import TrialEnded
 from search_spaces import sampler
@@ -25,7 +25,7 @@ def space(trial):
 )
 def test_an_error_ends_a_trial_only_when_its_tries_are_used_up(tmp_path, tries_left, state, events):
     Search(space, sampler, 0, "min", "s", tmp_path, []).suggest("a")
-    plan = SweepPlan("s", "copy", "smoke", 1, "bce", "lower", reports=1)
+    plan = SearchPlan("s", "copy", "smoke", 1, "bce", "lower", reports=1)
     recorder = Recorder(plan, tmp_path, None)
     trial = SimpleNamespace(
         config={"number": 0},
@@ -73,6 +73,6 @@ class Fits:
 )
 def test_a_sweep_goes_on_with_what_was_given_up_and_with_nothing_else(monkeypatch, fits, made):
     found = Fits(monkeypatch, *fits)
-    plan = SweepPlan("s", "copy", "smoke", 5, "bce", "lower", reports=1)
+    plan = SearchPlan("s", "copy", "smoke", 5, "bce", "lower", reports=1)
     sweeping.run(plan, None, 1, [])
     assert found.made == made

@@ -51,7 +51,7 @@ def test_a_champion_that_no_sweep_has_registered_is_named_all_the_same(away, mon
 def test_what_waits_of_the_search_is_told_before_its_best_are_trained_again(
     away, monkeypatch, capsys
 ):
-    plan = make_plan("again", replicates=2, tracking_uri=away.tracking_uri)
+    plan = make_plan("again", confirm_seeds=2, tracking_uri=away.tracking_uri)
     plan.save()
     fill(plan, [0.5])
     outcomes = iter([Outcome(True, waiting=3, refused=0), Outcome(False, waiting=0, refused=0)])
@@ -84,7 +84,7 @@ def test_a_comparison_says_what_waits_and_what_was_refused(away, monkeypatch, ca
     plan = comparison_plan(tracking_uri=away.tracking_uri)
     plan.save()
     fill_comparison(plan, {"a": [0.1, 0.2, 0.3], "b": [0.4, 0.5, 0.6]})
-    monkeypatch.setattr(comparison_runs, "of_plan", lambda plan: None)
+    monkeypatch.setattr(comparison_runs, "of_records", lambda records: None)
     monkeypatch.setattr(compare, "run_sweep", lambda *_: Outcome(True, waiting=3, refused=2))
     assert compare.main(["--resume", plan.name]) == 0
     said = capsys.readouterr().out

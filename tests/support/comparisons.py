@@ -29,10 +29,9 @@ def compared(values, seeds=(1, 2), name="c", tests=None, **tags):
     plan = comparison_plan(name, labels=tuple(values), seeds=seeds)
     start(plan, **tags)
     for job in plan.jobs():
-        number, seed = job["number"], job["settings"]["seed"]
-        label, place = plan.candidate_of(number).label, plan.seeds.index(seed)
+        label, place = job.candidate.label, plan.seeds.index(job.seed)
         value = values[label][place]
         test = tests[label][place] if tests else None
         rows, ending = ([], FAILED) if value is None else ([value], COMPLETE)
-        record(plan, number, rows, ending, params_of(3e-3, seed), test)
+        record(plan, job.number, rows, ending, params_of(3e-3, job.seed), test)
     return plan, data_of(plan)

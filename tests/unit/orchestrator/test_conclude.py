@@ -103,14 +103,14 @@ def test_the_best_of_an_extended_sweep_may_be_of_an_earlier_part():
 
 
 def test_a_search_that_will_be_confirmed_offers_no_champion_yet():
-    plan = make_plan(replicates=2)
+    plan = make_plan(confirm_seeds=2)
     fill(plan, [0.5, 0.1])
     put_weights(plan, 1)
     assert models(conclude(plan, None, finished=True)) == []
 
 
 def test_the_seeds_of_a_confirmation_decide_which_model_is_offered():
-    plan = comparison_plan(replicates_of="s")
+    plan = comparison_plan(confirms="s")
     fill_comparison(plan, {"a": [0.1, 0.9, 0.9], "b": [0.5, 0.3, 0.4]})
     for number in range(6):
         put_weights(plan, number)

@@ -104,13 +104,13 @@ def test_a_file_that_goes_while_one_looks_is_no_matter(plan, monkeypatch):
 def test_a_plan_cannot_name_a_path(plan, key):
     path = plan.folder / "sweep.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), key: "../../x"}))
-    with pytest.raises(UserError, match="letters, digits, dot, dash and underscore"):
+    with pytest.raises(UserError, match="letters, digits, dots, dashes and underscores"):
         load_plan("one")
 
 
 @pytest.mark.parametrize("name", ["../../x", "/etc/x", "a/b", "..", ".hidden", "a\0b", "a\nb", ""])
 def test_names_that_lead_elsewhere_are_refused(name):
-    with pytest.raises(UserError, match="the name of a sweep is letters"):
+    with pytest.raises(UserError, match="the name of a sweep has letters"):
         load_plan(name)
 
 

@@ -54,9 +54,8 @@ def store(here):
     plan = comparison_plan(labels=("a", "b"), seeds=(1, 2))
     start(plan)
     for job in plan.jobs():
-        number, seed = job["number"], job["settings"]["seed"]
-        rate = {"a": 3e-3, "b": 1e-3}[plan.candidate_of(number).label]
-        record(plan, number, [seed + rate], COMPLETE, params_of(rate, seed))
+        rate = {"a": 3e-3, "b": 1e-3}[job.candidate.label]
+        record(plan, job.number, [job.seed + rate], COMPLETE, params_of(rate, job.seed))
     log = EventLog(plan.folder)
     tracker = Tracker(log, uri, "tardis-copy", plan.sweep_id)
     tracker.start()

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.execution import driver
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.events import SweepEnded
 from tardis_core.errors import UserError
@@ -49,7 +49,7 @@ def test_a_sweep_that_cannot_start_leaves_no_folder_and_logs_to_none(tmp_path, m
     monkeypatch.setattr(driver, "start_ray", fail)
     monkeypatch.setattr(driver, "prepare_store", lambda *_: "1")
     monkeypatch.setattr(driver, "Tracker", lambda *_, **__: SimpleNamespace(close=lambda _: 0))
-    plan = SweepPlan("s", "copy", "smoke", trials=1, metric="bce", better="lower")
+    plan = SearchPlan("s", "copy", "smoke", trials=1, metric="bce", better="lower")
     with pytest.raises(UserError, match="no Ray"):
         driver.run_sweep(plan)
     assert not plan.folder.exists()

@@ -9,11 +9,11 @@ import pytest
 from orchestrator.execution import progress as view
 from orchestrator.execution.progress import Row, View, duration, leaders, progress
 from orchestrator.execution.search import FAILED, FINISHED, OBJECTIVE
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import Metrics, TrialEnded, TrialStarted
 
-PLAN = SweepPlan("s", "ptb", "smoke", trials=40, metric="bpc", better="lower", reports=4)
+PLAN = SearchPlan("s", "ptb", "smoke", trials=40, metric="bpc", better="lower", reports=4)
 
 
 def settings(number):
@@ -140,7 +140,7 @@ def test_the_table_has_what_differs_and_fits():
 
 
 def test_a_failed_trial_does_not_lead_and_higher_may_be_better():
-    higher = SweepPlan("s", "snli", "smoke", trials=3, metric="accuracy", better="higher")
+    higher = SearchPlan("s", "snli", "smoke", trials=3, metric="accuracy", better="higher")
     rows = {0: Row("complete", 0.5), 1: Row("failed", 0.9), 2: Row("running", 0.7)}
     assert view.ranked(higher, rows) == [2, 0]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from orchestrator.planning import confirmation
 from orchestrator.planning.plan import load_plan
 from orchestrator.results.records import Records
+from orchestrator.sweep_command import confirmation_of
 from tests.support.sweep_logs import fill, make_plan
 
 
@@ -14,21 +14,22 @@ def here(tmp_path, monkeypatch):
 
 
 def test_the_best_few_are_trained_again_with_other_seeds_once():
-    plan = make_plan(replicates=2, seed=5)
+    plan = make_plan(confirm_seeds=2, seed=5)
     fill(plan, [0.5, 0.1, 0.3, 0.4, None])
-    again = confirmation.plan_of(plan)
+    records = Records.load(plan)
+    again = confirmation_of(plan, records)
     assert [each.label for each in again.candidates] == ["trial 1", "trial 2", "trial 3"]
-    assert (again.seeds, again.trials, again.replicates) == ((6, 7), 6, 0)
+    assert (again.seeds, again.trials, again.confirms) == ((6, 7), 6, "s")
     assert again.sweep_id != plan.sweep_id
-    rates = [job["settings"]["training.learning_rate"] for job in again.jobs()]
-    trials = Records.load(plan).trials
+    rates = [job.settings["training.learning_rate"] for job in again.jobs()]
+    trials = records.trials
     assert rates[:3] == [trials[n].params["training.learning_rate"] for n in (1, 2, 3)]
     again.folder.mkdir()
     again.save()
-    assert confirmation.plan_of(plan) == again == load_plan("s-seeds")
+    assert confirmation_of(plan, records) == again == load_plan("s-seeds")
 
 
 def test_nothing_is_trained_again_where_nothing_was_trained():
-    plan = make_plan(replicates=2)
+    plan = make_plan(confirm_seeds=2)
     fill(plan, [None])
-    assert confirmation.plan_of(plan) is None
+    assert confirmation_of(plan, Records.load(plan)) is None

@@ -95,7 +95,7 @@ def test_extending_adds_trials_to_the_same_sweep(here):
         (["copy", "--trials", "none"], "--trials is a whole number from 1"),
         (["copy", "--trials", "0"], "--trials is a whole number from 1"),
         (["copy", "--time-budget", "soon"], "such as 90s, 30m or 2h, not 'soon'"),
-        (["copy", "--name", "../../x"], "the name of a sweep is letters"),
+        (["copy", "--name", "../../x"], "the name of a sweep has letters"),
         (["copy", "--set", "memory"], "--set takes section.key=value"),
         (["copy", "--set", "training.updates=many"], "training.updates must be a whole number"),
         (["copy", "--trials", "²"], "--trials is a whole number from 1, such as 20, not '²'"),
@@ -108,7 +108,7 @@ def test_extending_adds_trials_to_the_same_sweep(here):
         (["copy", "--space", "nothing.py"], "nothing.py"),
         (["copy", "--autoscale"], "with --autoscale a whole number from 1, not 0"),
         (["--resume", "nothing"], "there is no sweep 'nothing'"),
-        (["--extend", "../x"], "the name of a sweep is letters"),
+        (["--extend", "../x"], "the name of a sweep has letters"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_leaves_nothing_behind(here, capsys, arguments, message):

@@ -94,9 +94,7 @@ def test_curves_have_one_row_per_validation():
 def run_of(plan, label, seed, valid, test=None, ending=COMPLETE):
     """Record the run of one candidate and seed."""
     number = next(
-        job["number"]
-        for job in plan.jobs()
-        if job["settings"]["seed"] == seed and plan.candidate_of(job["number"]).label == label
+        job.number for job in plan.jobs() if (job.candidate.label, job.seed) == (label, seed)
     )
     record(plan, number, [] if valid is None else [valid], ending, params_of(3e-3, seed), test)
 
