@@ -4,6 +4,8 @@ This is also where the parts meet: a plan is run by `execution`, reported by `re
 `comparison` and `models`.
 """
 
+import argparse
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,20 +16,27 @@ from typing import Any
 import pandas as pd
 import torch
 
+from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.comparison import tables
 from orchestrator.execution.cluster import LOCAL, address_of, place, slots, start_ray
 from orchestrator.execution.driver import Outcome, run_sweep
+from orchestrator.execution.study import STUDY_FILE
+from orchestrator.models.export import offer_champion
 from orchestrator.planning import confirmation, dry_run
 from orchestrator.planning.arguments import names, seconds
 from orchestrator.planning.dry_run import Cluster
 from orchestrator.planning.options import OURS, ComparisonOptions, SearchOptions
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan, load_plan
 from orchestrator.planning.planner import plan_from
-from orchestrator.results import leaderboard, records, report
+from orchestrator.results import report
+from orchestrator.results.records import Records
+from orchestrator.tracking.events import Artifact, Event
 from tardis_core.config import Config
 from tardis_core.errors import UserError
 from tardis_core.estimators.base import ESTIMATORS
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,31 +50,32 @@ class Sweep:
     def load(cls, name: str) -> "Sweep":
         """The sweep in `sweeps/NAME`."""
         plan = load_plan(name)
-        done = sum(record.ended for record in records.read(plan).values())
+        done = sum(record.ended for record in Records.load(plan).trials.values())
         return cls(plan, done >= plan.trials)
 
     @property
     def leaderboard(self) -> pd.DataFrame:
         """One row per trial, the best first: state, objective, and every setting."""
-        return leaderboard.table(self.plan).apply(_as_numbers)
+        return Records.load(self.plan).table().apply(_as_numbers)
 
     @property
     def curves(self) -> pd.DataFrame:
         """One row per validation of every trial."""
-        return records.curves(self.plan)
+        return Records.load(self.plan).curves()
 
     @property
     def best_config(self) -> Config | None:
         """The configuration of the best trial that ran to its end."""
-        number = report.best_trial(self.plan)
-        return None if number is None else records.read(self.plan)[number].config()
+        records = Records.load(self.plan)
+        number = records.best_trial()
+        return None if number is None else records.trials[number].config()
 
     @property
     def comparison(self) -> pd.DataFrame | None:
         """One row per candidate of a comparison, the best first; None before its first result."""
         if not isinstance(self.plan, ComparisonPlan):
             raise UserError(f"{self.plan.name} is a search; its results are in its leaderboard")
-        compared = comparison_runs.of_plan(self.plan)
+        compared = comparison_runs.of_records(Records.load(self.plan))
         return None if compared is None else tables.summary(compared)
 
 
@@ -127,7 +137,7 @@ def sweep(
             resume=resume,
             extend=extend,
             trials=trials,
-            time_budget=seconds(time_budget) if isinstance(time_budget, str) else time_budget,
+            time_budget=_seconds(time_budget),
             scale=scale,
             models=_tuple(models),
             estimators=_tuple(estimators) or tuple(ESTIMATORS.names()),
@@ -151,7 +161,7 @@ def sweep(
         )
     )
     outcome = run(plan, address)
-    if outcome.finished and (again := confirmation_of(plan)):
+    if outcome.finished and (again := confirmation_of(Records.load(plan))):
         run(again, address)
     return Sweep(plan, outcome.finished)
 
@@ -216,6 +226,13 @@ def compare(
     return Sweep(plan, run(plan, address).finished)
 
 
+def _seconds(duration: float | str) -> float:
+    try:
+        return seconds(duration) if isinstance(duration, str) else duration
+    except argparse.ArgumentTypeError as error:
+        raise UserError(f"time_budget {error}") from error
+
+
 def _tuple(values: Sequence[str]) -> tuple[str, ...]:
     """Names, which may also be given as one text with commas."""
     return names(values) if isinstance(values, str) else tuple(values)
@@ -223,17 +240,57 @@ def _tuple(values: Sequence[str]) -> tuple[str, ...]:
 
 def run(plan: SweepPlan, address: str | None = None) -> Outcome:
     """Run a plan, whether new or resumed, and write its report."""
-    return run_sweep(plan, address, partial(report.write, plan))
+    return run_sweep(plan, address, partial(conclude, plan))
 
 
-def confirmation_of(plan: SweepPlan) -> ComparisonPlan | None:
+def conclude(plan: SweepPlan, data: Any, finished: bool) -> list[Event]:
+    """Write the report of a sweep into its folder; returns the events to record.
+
+    Args:
+        data: of the task, as the trials had it.
+        finished: whether all trials have ended; only then a model is offered as champion.
+    """
+    records = Records.load(plan)
+    folder = plan.folder / "report"
+    folder.mkdir(exist_ok=True)
+    report.write_tables(records, folder)
+    others = _write_details(records, folder)
+    events: list[Event] = [report.description(records)]
+    paths = [*sorted(folder.iterdir()), *others]
+    events += [Artifact(None, str(path), "report") for path in paths]
+    try:
+        events += report.artifacts_of_best_trials(records, data)
+        if finished and plan.offers_model:
+            events += offer_champion(records, data)
+    except OSError as error:  # the measurements are safe all the same
+        _log.warning("the weights of the best trials could not be fetched: %s", error)
+    return events
+
+
+def _write_details(records: Records, folder: Path) -> list[Path]:
+    """Write what only one kind of sweep has; returns other files that belong to the report."""
+    match records.plan:
+        case ComparisonPlan():
+            comparison = comparison_runs.of_records(records)
+            if comparison is not None:
+                comparison_report.write(comparison, folder)
+            return []
+        case SearchPlan() as plan:
+            from orchestrator.results import plots  # imports pyplot, which takes a second
+
+            plots.draw_search(records.study(), plan.metric, folder)
+            return [plan.folder / STUDY_FILE]
+    raise TypeError(f"not a plan: {records.plan}")
+
+
+def confirmation_of(records: Records) -> ComparisonPlan | None:
     """The comparison that confirms a finished search; None if none was asked for or can be made."""
+    plan = records.plan
     if not isinstance(plan, SearchPlan) or not plan.confirm_seeds:
         return None
     if (begun := confirmation.begun(plan)) is not None:
         return begun
-    trials = records.read(plan)
-    best = {n: trials[n].settings() for n in leaderboard.best(plan, confirmation.BEST_FEW)}
+    best = {n: records.trials[n].settings() for n in records.best(confirmation.BEST_FEW)}
     return confirmation.new(plan, best) if best else None
 
 

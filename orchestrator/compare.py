@@ -15,6 +15,7 @@ from orchestrator.planning.arguments import comparison_options
 from orchestrator.planning.options import ComparisonOptions
 from orchestrator.planning.plan import ComparisonPlan
 from orchestrator.planning.planner import plan_from
+from orchestrator.results.records import Records
 from tardis_core.cli import EXIT_INTERRUPTED, command
 from tardis_core.errors import UserError
 
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _closing(plan: ComparisonPlan, outcome: Outcome) -> str:
     """The table, and where to find the rest."""
-    compared = comparison_runs.of_plan(plan)
+    compared = comparison_runs.of_records(Records.load(plan))
     lines = [
         "",
         comparison_report.text(compared) if compared else "No trial ran to its end.",

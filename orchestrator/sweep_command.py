@@ -10,6 +10,7 @@ from orchestrator.planning.arguments import search_options
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from orchestrator.planning.planner import plan_from
 from orchestrator.results import leaderboard, report
+from orchestrator.results.records import Records
 from orchestrator.tracking import champion
 from orchestrator.tracking.mlflow_store import reach_store
 from tardis_core.cli import EXIT_INTERRUPTED, command
@@ -25,15 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.dry_run:
         print(api.describe(plan, options.address))
         return 0
-    last, outcome = plan, api.run(plan, options.address)
-    print(f"\n{leaderboard.text(plan)}")
-    if outcome.finished and (confirmation := api.confirmation_of(plan)):
+    outcome = api.run(plan, options.address)
+    records = Records.load(plan)
+    print(f"\n{leaderboard.text(records)}")
+    if outcome.finished and (confirmation := api.confirmation_of(records)):
         print(_before(confirmation, plan, outcome), flush=True)
-        last, outcome = confirmation, api.run(confirmation, options.address)
-    if isinstance(last, ComparisonPlan):
-        compared = comparison_runs.of_plan(last)
+        outcome = api.run(confirmation, options.address)
+        records = Records.load(confirmation)
+    if isinstance(records.plan, ComparisonPlan):
+        compared = comparison_runs.of_records(records)
         print(f"\n{comparison_report.text(compared) if compared else 'No trial ran to its end.'}")
-    print(f"\n{_closing(plan, last, outcome)}")
+    print(f"\n{_closing(plan, records, outcome)}")
     return 0 if outcome.finished else EXIT_INTERRUPTED
 
 
@@ -44,12 +47,13 @@ def _before(confirmation: ComparisonPlan, plan: SweepPlan, outcome: Outcome) -> 
     return "\n".join([*undelivered(plan, outcome), headline])
 
 
-def _closing(plan: SweepPlan, last: SweepPlan, outcome: Outcome) -> str:
+def _closing(plan: SweepPlan, records: Records, outcome: Outcome) -> str:
     """The best configuration, the champion, and the commands for the next steps."""
-    lines = []
-    number = report.best_trial(last)
+    lines, last = [], records.plan
+    number = records.best_trial()
     if number is not None:
-        lines.append(f"best:     {report.command_of(last, number)}")
+        lines.append(f"best:     {report.command_of(records, number)}")
+        lines.append(f"          valid {last.metric} {records.objective(number):.4g}")
     lines += undelivered(last, outcome)
     if outcome.finished and not outcome.waiting:
         lines.append(f"champion: {_champion(last)}")

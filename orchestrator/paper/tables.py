@@ -19,7 +19,7 @@ from orchestrator.paper.base import REPRODUCTIONS, Outcome, Reproduction, Reques
 from orchestrator.planning.options import ComparisonOptions
 from orchestrator.planning.plan import ComparisonPlan, exists
 from orchestrator.planning.planner import plan_from
-from orchestrator.results import records
+from orchestrator.results.records import Records
 from tardis_core import paper
 from tardis_core.errors import UserError
 from tardis_core.models.base import MODELS
@@ -50,7 +50,7 @@ def compared(request: Request, variant: Variant) -> ComparisonData:
             raise UserError(
                 f"stopped; continue with: python -m orchestrator.compare --resume {plan.name}"
             )
-    comparison = comparison_runs.of_plan(plan)
+    comparison = comparison_runs.of_records(Records.load(plan))
     if comparison is None:
         raise UserError(f"no trial of {plan.name} ran to its end; the reasons are in {plan.folder}")
     return comparison
@@ -79,7 +79,7 @@ def _plan(request: Request, variant: Variant) -> ComparisonPlan:
 
 def _check_data(plan: ComparisonPlan, source: str) -> None:
     """Refuse existing runs on a stand-in if `--data real` was asked for."""
-    if source == "real" and records.sweep_tags(plan).get("data.real") == "False":
+    if source == "real" and Records.load(plan).tags.get("data.real") == "False":
         raise UserError(
             f"--data is real, and {plan.name} was trained on a stand-in; omit --data, or "
             f"remove {plan.folder} to train again"
