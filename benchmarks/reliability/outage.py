@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from orchestrator.execution.trial import WENT_ON_FROM
+from orchestrator.execution.result import RESUMED_FROM
 from orchestrator.tracking.event_log import CURSOR, LOG
 from orchestrator.tracking.events import Metrics
 from tests.support.real_sweeps import (
@@ -115,7 +115,7 @@ def without_worker(updates: int) -> list[str]:
     resumed = 0
     for trial in ray_trials(sweep):
         last, number = trial.last_result, trial.config["number"]
-        went_on_from = last[WENT_ON_FROM]
+        went_on_from = last[RESUMED_FROM]
         if trial.num_failures:
             resumed += 1
             made = len(before.get(number, ()))

@@ -19,7 +19,7 @@ from mlflow.exceptions import MlflowException
 from orchestrator.common.redaction import masked
 from orchestrator.execution.checkpoints import BEST, fetch_best
 from orchestrator.planning.plan import PLAN_FILE, SWEEPS_DIR, SweepPlan, load_plan, names_here
-from orchestrator.results.report import best_trial
+from orchestrator.results.records import Records
 from orchestrator.tracking.mlflow_runs import SWEEP, TRIAL, clean_name, run_of_trial
 from orchestrator.tracking.mlflow_store import existing_store, reason
 from tardis_core.build import build_task, load_data
@@ -125,7 +125,7 @@ def _load(weights: Path, folder: Path, recorded: Recorded | None = None) -> Trai
 
 def _of_sweep(plan: SweepPlan) -> Trained:
     """The best trial of a sweep: its weights from Ray, or the copy that the sweep keeps."""
-    number = best_trial(plan)
+    number = Records.load(plan).best_trial()
     if number is None:
         raise UserError(f"no trial of the sweep {plan.name!r} has run to its end yet")
     folder = plan.folder / "best" / f"trial-{number}"
