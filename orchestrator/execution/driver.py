@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -16,19 +16,22 @@ from orchestrator.common.redaction import masked
 from orchestrator.execution import node, preflight
 from orchestrator.execution.progress import View
 from orchestrator.execution.tuner import ended, reach, run, slots, start_ray
+from orchestrator.planning.configs import base_config
 from orchestrator.planning.plan import SweepPlan
 from orchestrator.tracking.delivery import REFUSED
 from orchestrator.tracking.event_log import EventLog, open_log
-from orchestrator.tracking.events import SweepEnded, SweepStarted
+from orchestrator.tracking.events import Event, SweepEnded, SweepStarted
 from orchestrator.tracking.mlflow_store import prepare_store
 from orchestrator.tracking.tracker import Tracker
 from tardis_core.build import load_data
-from tardis_core.config import Config, make_config
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import UserError
 from tardis_core.tasks.base import TASKS
 
 FLUSH_SECONDS = 60
+
+# Writes the report of a sweep from its data and whether it finished; returns what to record of it.
+Conclude = Callable[[Any, bool], list[Event]]
 
 
 class Outcome(NamedTuple):
@@ -39,11 +42,12 @@ class Outcome(NamedTuple):
     refused: int  # events that the store would not take; they are kept there too
 
 
-def run_sweep(plan: SweepPlan, address: str | None = None) -> Outcome:
+def run_sweep(plan: SweepPlan, address: str | None, conclude: Conclude) -> Outcome:
     """Run a sweep, new or begun before, to its end or until Ctrl-C.
 
     Args:
         address: of an existing Ray cluster; without it one is started on this machine.
+        conclude: writes the report when the trials have ended.
     """
     if plan.folder.exists():
         permissions.check_folder(plan.folder)
@@ -55,10 +59,17 @@ def run_sweep(plan: SweepPlan, address: str | None = None) -> Outcome:
         preflight.check(plan, at_once)
         plan.save()
     with closing(log):
-        return _run(plan, data, at_once, log, tracker)
+        return _run(plan, data, at_once, log, tracker, conclude)
 
 
-def _run(plan: SweepPlan, data: Any, at_once: int, log: EventLog, tracker: Tracker) -> Outcome:
+def _run(
+    plan: SweepPlan,
+    data: Any,
+    at_once: int,
+    log: EventLog,
+    tracker: Tracker,
+    conclude: Conclude,
+) -> Outcome:
     about = TASKS.get(plan.task).provenance(base_config(plan).task_settings, data)
     print(_headline(plan, about, at_once), flush=True)
     log.append(SweepStarted(plan.name, _tags(plan, about), _params(plan)))
@@ -68,9 +79,7 @@ def _run(plan: SweepPlan, data: Any, at_once: int, log: EventLog, tracker: Track
         run(plan, data, at_once, [View(plan.without_secrets())])
         out_of_time = 0 < plan.time_budget <= time.monotonic() - began
         finished = ended(plan) >= plan.trials or out_of_time  # or else it was Ctrl-C
-        from orchestrator.api import conclude
-
-        log.append(*conclude(plan, data, finished))
+        log.append(*conclude(data, finished))
     except BaseException as error:
         with suppress(OSError):  # of the same full disk
             log.append(SweepEnded("FAILED"))
@@ -119,12 +128,6 @@ def undelivered(plan: SweepPlan, outcome: Outcome) -> list[str]:
             f"{plan.folder / REFUSED}"
         )
     return lines
-
-
-def base_config(plan: SweepPlan) -> Config:
-    """The task as every trial has it: what the data depends on."""
-    fixed = {key: value for key, value in plan.fixed.items() if key.startswith("task.")}
-    return make_config(plan.task, scale=plan.scale, seed=plan.seed, overrides=fixed)
 
 
 def _headline(plan: SweepPlan, about: Provenance, at_once: int) -> str:

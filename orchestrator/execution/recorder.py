@@ -13,7 +13,8 @@ from ray.tune.experiment import Trial
 from orchestrator.common.redaction import masked
 from orchestrator.execution.asha import Asha
 from orchestrator.execution.search import FAILED, OBJECTIVE, open_study, outcome, tell_failed
-from orchestrator.execution.trial import NOTE, trial_config
+from orchestrator.execution.trial import NOTE
+from orchestrator.planning.configs import trial_config
 from orchestrator.planning.plan import SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import Metrics, Status, TrialEnded, TrialStarted

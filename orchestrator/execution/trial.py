@@ -15,8 +15,9 @@ from ray import tune
 from orchestrator.execution.checkpoints import BEST, CHECKPOINT, checkpoints_of
 from orchestrator.execution.search import FAILED, FINISHED, OBJECTIVE
 from orchestrator.execution.seed_ensemble import SeveralSeeds
+from orchestrator.planning.configs import trial_config
 from tardis_core.build import build_network
-from tardis_core.config import Config, make_config
+from tardis_core.config import Config
 from tardis_core.errors import Diverged, UserError
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Trainer
@@ -25,19 +26,6 @@ Training = Trainer | SeveralSeeds
 REPORTS = "reports"  # in the metadata of a checkpoint: how many Ray had with it
 WENT_ON_FROM = "went_on_from"  # how many validations were not made again, in a result
 NOTE = "note"  # what went wrong on the way and was mended, in a result
-
-
-def trial_config(task: str, scale: str, seed: int, settings: dict[str, Any]) -> Config:
-    """The resolved configuration of a trial from what the search proposed."""
-    overrides = {key: value for key, value in settings.items() if "." in key}
-    return make_config(
-        task,
-        settings.get("model", "tardis"),
-        settings.get("estimator"),
-        scale,
-        settings.get("seed", seed),
-        overrides,
-    )
 
 
 def train_trial(

@@ -19,6 +19,7 @@ from orchestrator.execution.checkpoints import next_experiment
 from orchestrator.execution.recorder import Recorder, number_of
 from orchestrator.execution.search import Search, open_study
 from orchestrator.execution.trial import train_trial
+from orchestrator.planning.configs import space_of
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from orchestrator.results import records
 from tardis_core.errors import UserError
@@ -119,18 +120,6 @@ def _room(plan: SweepPlan, node: Resources) -> int:
 
 def _times(whole: float, part: float) -> int:
     return int(whole / part + 1e-9)  # three times 0.1 is a little more than 0.3
-
-
-def space_of(plan: SearchPlan) -> search_spaces.BoundSpace:
-    """What the sweep searches, as a function of an Optuna trial."""
-    path = plan.space_path
-    try:
-        task = plan.task
-        module = search_spaces.load_file(path, task) if path else search_spaces.load(task)
-        fixed = search_spaces.fix(module, plan.fixed)
-        return search_spaces.bind(fixed, plan.scale, plan.estimators, plan.models)
-    except ValueError as error:
-        raise UserError(str(error)) from error
 
 
 def run(plan: SweepPlan, data: Any, at_once: int, callbacks: list[tune.Callback]) -> None:

@@ -13,6 +13,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Experiment
 from mlflow.exceptions import MlflowException
 
+from orchestrator.common.defaults import default_tracking_uri as default_tracking_uri
 from orchestrator.common.redaction import masked
 from orchestrator.tracking.event_log import lock_file
 from tardis_core.errors import UserError, require
@@ -190,8 +191,3 @@ def reason(error: BaseException) -> str:
     """An error in one line."""
     lines = str(error).strip().splitlines()
     return masked(lines[0] if lines else type(error).__name__)
-
-
-def default_tracking_uri() -> str:
-    """MLFLOW_TRACKING_URI, or a database in the working folder."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path('mlflow.db').absolute()}"

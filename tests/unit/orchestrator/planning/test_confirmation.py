@@ -2,9 +2,9 @@
 
 import pytest
 
+from orchestrator.api import confirmation_of
 from orchestrator.planning.plan import load_plan
 from orchestrator.results.records import Records
-from orchestrator.sweep_command import confirmation_of
 from tests.support.sweep_logs import fill, make_plan
 
 
@@ -17,7 +17,7 @@ def test_the_best_few_are_trained_again_with_other_seeds_once():
     plan = make_plan(confirm_seeds=2, seed=5)
     fill(plan, [0.5, 0.1, 0.3, 0.4, None])
     records = Records.load(plan)
-    again = confirmation_of(plan, records)
+    again = confirmation_of(plan)
     assert [each.label for each in again.candidates] == ["trial 1", "trial 2", "trial 3"]
     assert (again.seeds, again.trials, again.confirms) == ((6, 7), 6, "s")
     assert again.sweep_id != plan.sweep_id
@@ -26,10 +26,10 @@ def test_the_best_few_are_trained_again_with_other_seeds_once():
     assert rates[:3] == [trials[n].params["training.learning_rate"] for n in (1, 2, 3)]
     again.folder.mkdir()
     again.save()
-    assert confirmation_of(plan, records) == again == load_plan("s-seeds")
+    assert confirmation_of(plan) == again == load_plan("s-seeds")
 
 
 def test_nothing_is_trained_again_where_nothing_was_trained():
     plan = make_plan(confirm_seeds=2)
     fill(plan, [None])
-    assert confirmation_of(plan, Records.load(plan)) is None
+    assert confirmation_of(plan) is None
