@@ -4,6 +4,7 @@ This is also where the parts meet: a plan is run by `execution`, reported by `re
 `comparison` and `models`.
 """
 
+import argparse
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -49,7 +50,7 @@ class Sweep:
     def load(cls, name: str) -> "Sweep":
         """The sweep in `sweeps/NAME`."""
         plan = load_plan(name)
-        done = sum(trial.ended for trial in Records.load(plan).trials.values())
+        done = sum(record.ended for record in Records.load(plan).trials.values())
         return cls(plan, done >= plan.trials)
 
     @property
@@ -136,7 +137,7 @@ def sweep(
             resume=resume,
             extend=extend,
             trials=trials,
-            time_budget=seconds(time_budget) if isinstance(time_budget, str) else time_budget,
+            time_budget=_seconds(time_budget),
             scale=scale,
             models=_tuple(models),
             estimators=_tuple(estimators) or tuple(ESTIMATORS.names()),
@@ -160,7 +161,7 @@ def sweep(
         )
     )
     outcome = run(plan, address)
-    if outcome.finished and (again := confirmation_of(plan)):
+    if outcome.finished and (again := confirmation_of(Records.load(plan))):
         run(again, address)
     return Sweep(plan, outcome.finished)
 
@@ -225,6 +226,13 @@ def compare(
     return Sweep(plan, run(plan, address).finished)
 
 
+def _seconds(duration: float | str) -> float:
+    try:
+        return seconds(duration) if isinstance(duration, str) else duration
+    except argparse.ArgumentTypeError as error:
+        raise UserError(f"time_budget {error}") from error
+
+
 def _tuple(values: Sequence[str]) -> tuple[str, ...]:
     """Names, which may also be given as one text with commas."""
     return names(values) if isinstance(values, str) else tuple(values)
@@ -275,13 +283,13 @@ def _write_details(records: Records, folder: Path) -> list[Path]:
     raise TypeError(f"not a plan: {records.plan}")
 
 
-def confirmation_of(plan: SweepPlan) -> ComparisonPlan | None:
+def confirmation_of(records: Records) -> ComparisonPlan | None:
     """The comparison that confirms a finished search; None if none was asked for or can be made."""
+    plan = records.plan
     if not isinstance(plan, SearchPlan) or not plan.confirm_seeds:
         return None
     if (begun := confirmation.begun(plan)) is not None:
         return begun
-    records = Records.load(plan)
     best = {n: records.trials[n].settings() for n in records.best(confirmation.BEST_FEW)}
     return confirmation.new(plan, best) if best else None
 

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     outcome = api.run(plan, options.address)
     records = Records.load(plan)
     print(f"\n{leaderboard.text(records)}")
-    if outcome.finished and (confirmation := api.confirmation_of(plan)):
+    if outcome.finished and (confirmation := api.confirmation_of(records)):
         print(_before(confirmation, plan, outcome), flush=True)
         outcome = api.run(confirmation, options.address)
         records = Records.load(confirmation)

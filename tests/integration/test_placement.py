@@ -11,7 +11,8 @@ from ray import tune
 from ray.cluster_utils import Cluster
 
 from orchestrator.execution.tuner import RAY_SETTINGS, nodes, resources_of, slots
-from orchestrator.planning.options import parser, plan_from
+from orchestrator.planning.arguments import search_options
+from orchestrator.planning.planner import plan_from
 
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers have no test modules
 PATIENCE = 120  # seconds, on a machine that may be busy with something else
@@ -47,7 +48,7 @@ def occupy(config: dict, folder: str, at_once: int) -> None:
 def test_every_gpu_is_full_while_trials_wait(cluster, tmp_path, monkeypatch, gpus, at_once):
     monkeypatch.chdir(tmp_path)
     asked = ["copy", "--smoke", "--gpus-per-trial", gpus, "--cpus-per-trial", "0.5"]
-    plan = plan_from(parser().parse_args(asked))
+    plan = plan_from(search_options(asked))
     assert slots(plan, nodes()) == at_once
     trials, begun = at_once + 1, tmp_path / "begun"  # one more than there is room for
     begun.mkdir()

@@ -17,8 +17,9 @@ from orchestrator.common.permissions import check_folder
 from orchestrator.common.redaction import masked
 from orchestrator.execution import ray_token
 from orchestrator.execution.driver import _params
-from orchestrator.planning.options import parser, plan_from
+from orchestrator.planning.arguments import search_options
 from orchestrator.planning.plan import SweepPlan, load_plan
+from orchestrator.planning.planner import plan_from
 from orchestrator.sweep_command import main
 from orchestrator.tracking.mlflow_store import existing_store
 from tardis_core.errors import UserError
@@ -33,7 +34,7 @@ def plan(tmp_path, monkeypatch) -> SweepPlan:
     uri = f"postgresql://me:{SECRET}@nowhere/db"
     storage = f"s3://key:{SECRET}@bucket/ray"
     made = plan_from(
-        parser().parse_args(
+        search_options(
             ["copy", "--smoke", "--name", "one", "--tracking-uri", uri, "--storage", storage]
         )
     )

@@ -2,9 +2,11 @@
 
 import pytest
 
-from orchestrator.compare import main, paper_candidates, parser, plan_from
+from orchestrator.compare import main
 from orchestrator.comparison import runs, tables
 from orchestrator.planning import dry_run
+from orchestrator.planning.arguments import comparison_options
+from orchestrator.planning.planner import paper_candidates, plan_from
 from tardis_core import paper
 from tardis_core.config import make_config
 from tardis_core.models.base import MODELS
@@ -50,7 +52,7 @@ def test_no_runs_another_task_and_a_search_are_refused(capsys):
 
 
 def plan_for(*arguments):
-    return plan_from(parser().parse_args(list(arguments)))
+    return plan_from(comparison_options(list(arguments)))
 
 
 def test_unless_told_otherwise_the_papers_own_rows_are_trained():
@@ -86,7 +88,7 @@ def test_a_dry_run_shows_the_systems_and_starts_nothing(here, capsys, monkeypatc
     assert "4 trials of copy" in said
     assert "tardis gumbel  model=tardis, estimator=gumbel" in said
     assert "each with the seeds 0, 1" in said
-    assert "200 a trial" in said
+    assert "200 per trial" in said
     assert list(here.iterdir()) == []
 
 
@@ -120,13 +122,13 @@ def test_candidates_of_ones_own_with_settings_for_those_that_have_them():
     [
         (["copy", "--candidate", "lstm:gumbel"], "makes no discrete choice"),
         (["copy", "--candidate", "lsmt"], "unknown model 'lsmt'"),
-        (["copy", "--candidate", "lstm", "--candidate", "lstm"], "none of them twice"),
+        (["copy", "--candidate", "lstm", "--candidate", "lstm"], "each of them only once"),
         (
             ["copy", "--candidate", "lstm", "--set", "memory.cells=4"],
             "unknown setting 'memory.cells'",
         ),
         (["copy", "--models", "lsmt"], "unknown model 'lsmt'"),
-        (["copy", "--seeds", "0"], "--seeds is a whole number from 1, not 0"),
+        (["copy", "--seeds", "0"], "--seeds must be a whole number from 1, not 0"),
         ([], "name a task"),
         (["--runs", "a", "--sweeps", "b"], "not both"),
         (["--sweeps", "nobody"], "there is no sweep 'nobody'"),

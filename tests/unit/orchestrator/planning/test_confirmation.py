@@ -17,7 +17,7 @@ def test_the_best_few_are_trained_again_with_other_seeds_once():
     plan = make_plan(confirm_seeds=2, seed=5)
     fill(plan, [0.5, 0.1, 0.3, 0.4, None])
     records = Records.load(plan)
-    again = confirmation_of(plan)
+    again = confirmation_of(records)
     assert [each.label for each in again.candidates] == ["trial 1", "trial 2", "trial 3"]
     assert (again.seeds, again.trials, again.confirms) == ((6, 7), 6, "s")
     assert again.sweep_id != plan.sweep_id
@@ -26,10 +26,16 @@ def test_the_best_few_are_trained_again_with_other_seeds_once():
     assert rates[:3] == [trials[n].params["training.learning_rate"] for n in (1, 2, 3)]
     again.folder.mkdir()
     again.save()
-    assert confirmation_of(plan) == again == load_plan("s-seeds")
+    assert confirmation_of(records) == again == load_plan("s-seeds")
 
 
 def test_nothing_is_trained_again_where_nothing_was_trained():
     plan = make_plan(confirm_seeds=2)
     fill(plan, [None])
-    assert confirmation_of(plan) is None
+    assert confirmation_of(Records.load(plan)) is None
+
+
+def test_a_search_without_confirm_seeds_is_not_confirmed():
+    plan = make_plan()
+    fill(plan, [0.5])
+    assert confirmation_of(Records.load(plan)) is None
