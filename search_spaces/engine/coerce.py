@@ -5,18 +5,18 @@ from typing import Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from search_spaces.engine.describe import range_text
-from tardis_core.config import convert
+from tardis_core.text_values import to_type
 
 
 def as_searched(name: str, value: Any, distribution: BaseDistribution) -> Any:
     """A fixed value as the type that is searched; it may be outside the range, deliberately."""
     try:
-        return _converted(name, value, distribution)
+        return _converted(value, distribution)
     except ValueError as error:
-        raise ValueError(f"{error}; the search has {range_text(distribution)}") from error
+        raise ValueError(f"{name} {error}; the search has {range_text(distribution)}") from error
 
 
-def _converted(name: str, value: Any, distribution: BaseDistribution) -> Any:
+def _converted(value: Any, distribution: BaseDistribution) -> Any:
     if isinstance(distribution, CategoricalDistribution):
         for option in distribution.choices:
             if str(value).lower() == str(option).lower():
@@ -24,7 +24,7 @@ def _converted(name: str, value: Any, distribution: BaseDistribution) -> Any:
     kind = _type(distribution)
     if kind is None or not isinstance(value, str | int | float):
         return value
-    return convert(name, value, kind)
+    return to_type(value, kind)
 
 
 def _type(distribution: BaseDistribution) -> type | None:

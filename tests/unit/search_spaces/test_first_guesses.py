@@ -84,7 +84,7 @@ def check_presets(task, scale):
             *VARIED,
             "estimator.auxiliary_share",
             "estimator.auxiliary_until",
-            "memory.fewest",
+            "memory.vary_cells_from",
         }
         row = {name: value for name, value in guess.items() if name in stated}
         ours = make_config(task, model, estimator, scale, overrides=row)
