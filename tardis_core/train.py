@@ -23,6 +23,7 @@ from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS
 from tardis_core.scales import SCALES
 from tardis_core.tasks.base import TASKS
+from tardis_core.text import duration, error_line
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Row, Trainer
 from tardis_core.training.run_folder import RunFolder, check_data, load_checkpoint
@@ -170,7 +171,7 @@ def _restore(trainer: Trainer, values: dict[str, Any], path: Path) -> None:
     except UserError:
         raise
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0][:120]
+        reason = error_line(error, limit=120)
         raise UserError(
             f"{path} cannot be resumed: it holds no whole run of this version of the program "
             f"({type(error).__name__}: {reason}); give the folder of a run, or start a new one"
@@ -261,13 +262,8 @@ class _Lines:
         update, total = self._trainer.update, self._trainer.config.training.updates
         pace = (self._printed - self._started) / max(1, update - self._start)
         words = [f"update {update:>6}/{total}", f"loss {loss:.4f}", measured]
-        words.append(f"{_duration(pace * (total - update))} left")
+        words.append(f"{duration(pace * (total - update))} left")
         print("  ".join(filter(None, words)), flush=True)
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
 def _report(trainer: Trainer, folder: RunFolder, data: list[str]) -> None:
