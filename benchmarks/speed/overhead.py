@@ -25,11 +25,11 @@ from ray.tune.schedulers import ASHAScheduler
 from ray.tune.search.optuna import OptunaSearch
 
 import search_spaces
-from benchmarks.reliability.sweep_checks import events, reported, start, tiny_sweep, wait_for
 from benchmarks.speed.no_work import no_work
+from orchestrator.execution import cluster
 from orchestrator.execution import tuner as sweeping
 from orchestrator.execution.progress import View
-from orchestrator.execution.search import OBJECTIVE
+from orchestrator.execution.result import OBJECTIVE
 from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import Metrics, SweepEnded, SweepStarted
@@ -38,6 +38,7 @@ from orchestrator.tracking.tracker import Tracker
 from tardis_core.build import load_data
 from tardis_core.config import make_config
 from tardis_core.training.loop import Trainer
+from tests.support.real_sweeps import events, reported, start, tiny_sweep, wait_for
 
 SLOTS = 2
 
@@ -52,7 +53,7 @@ def ours(trials: int, folder: Path, number: int) -> float:
     prepare_store(uri, "tardis-copy")
     log = open_log(plan.folder)
     # As in a sweep: it gets ready while Ray starts, which is not counted for anyone here.
-    tracker = Tracker(log, uri, "tardis-copy", plan.sweep_id, apart=True)
+    tracker = Tracker(log, uri, "tardis-copy", plan.sweep_id, separate_process=True)
     tracker.start()
     log.append(SweepStarted(plan.name))
     assert tracker.flush(60) == 0
@@ -109,7 +110,7 @@ def noop(trials: int, rounds: int) -> None:
     """All in turn, in one process and on one Ray."""
     folder = Path(tempfile.mkdtemp(prefix="overhead-"))
     os.chdir(folder)
-    sweeping.start_ray(None, folder / "ray.log")
+    cluster.start_ray(None, folder / "ray.log")
     sweeping._trainable = lambda plan, data: tune.with_resources(no_work, {"cpu": 1})
     ours(8, folder, 1000), bare(8, folder, 1000)  # the first of all pays for imports
     print(f"{trials} trials that do nothing, {SLOTS} at once; seconds", flush=True)

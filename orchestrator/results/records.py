@@ -8,7 +8,7 @@ from typing import Any
 import optuna
 import pandas as pd
 
-from orchestrator.execution.search import open_study
+from orchestrator.execution.study import open_study
 from orchestrator.planning.plan import ComparisonPlan, SweepPlan
 from orchestrator.tracking.event_log import LOG, scan
 from orchestrator.tracking.events import (

@@ -10,7 +10,7 @@ import ray
 from ray import tune
 from ray.cluster_utils import Cluster
 
-from orchestrator.execution.tuner import RAY_SETTINGS, nodes, resources_of, slots
+from orchestrator.execution.cluster import RAY_SETTINGS, nodes, resources_of, slots
 from orchestrator.planning.arguments import search_options
 from orchestrator.planning.planner import plan_from
 

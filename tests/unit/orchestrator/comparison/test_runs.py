@@ -2,9 +2,9 @@
 
 import pandas as pd
 import pytest
+from benchmarks.reliability.sweep_checks import free_port
 from mlflow import MlflowClient
 
-from benchmarks.reliability.sweep_checks import free_port
 from orchestrator.compare import main
 from orchestrator.comparison import runs, tables
 from orchestrator.tracking.event_log import EventLog

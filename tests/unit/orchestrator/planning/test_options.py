@@ -4,7 +4,7 @@ import optuna
 import pytest
 
 from orchestrator import api
-from orchestrator.execution.tuner import slots
+from orchestrator.execution.cluster import slots
 from orchestrator.planning import dry_run
 from orchestrator.planning.arguments import comparison_options, search_options
 from orchestrator.planning.configs import space_of
