@@ -57,8 +57,8 @@ class GradientFlow(Reproduction):
             rows,
             _verdict(arrives, distance),
             f"copy of length {task.config.longest}, one training run per model, "
-            f"seed {request.seed}, {SEQUENCES[request.scale]} test sequences; medians over their items, from the step "
-            f"of an item to that of its answer; test cross-entropy: {costs}",
+            f"seed {request.seed}, {SEQUENCES[request.scale]} test sequences; medians over their "
+            f"items, from the step of an item to that of its answer; test cross-entropy: {costs}",
             [table, plot],
         )
 
