@@ -33,6 +33,7 @@ from tests.support.real_sweeps import (
     wait_for,
 )
 
+pytestmark = pytest.mark.slow
 TRIALS, MORE = 4, 2
 UPDATES = TINY["training.updates"]
 STATUS = {TrialState.COMPLETE: "FINISHED", TrialState.PRUNED: "KILLED", TrialState.FAIL: "FAILED"}

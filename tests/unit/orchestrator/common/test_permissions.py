@@ -17,7 +17,7 @@ from orchestrator.common.permissions import check_folder
 from orchestrator.common.redaction import masked
 from orchestrator.execution import cluster
 from orchestrator.execution.driver import _params
-from orchestrator.planning.arguments import search_options
+from orchestrator.planning.options import SearchOptions
 from orchestrator.planning.plan import SweepPlan, load_plan
 from orchestrator.planning.planner import plan_from
 from orchestrator.sweep_command import main
@@ -33,14 +33,13 @@ def plan(tmp_path, monkeypatch) -> SweepPlan:
     monkeypatch.chdir(tmp_path)
     uri = f"postgresql://me:{SECRET}@nowhere/db"
     storage = f"s3://key:{SECRET}@bucket/ray"
-    made = plan_from(
-        search_options(
-            ["copy", "--smoke", "--name", "one", "--tracking-uri", uri, "--storage", storage]
-        )
+    options = SearchOptions(
+        task="copy", scale="smoke", name="one", tracking_uri=uri, storage=storage
     )
-    made.folder.mkdir(parents=True)
-    made.save()
-    return made
+    plan = plan_from(options)
+    plan.folder.mkdir(parents=True)
+    plan.save()
+    return plan
 
 
 class Bomb:
