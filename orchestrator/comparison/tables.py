@@ -142,10 +142,10 @@ def best_of(comparison: ComparisonData) -> pd.DataFrame:
 def failures(comparison: ComparisonData) -> str:
     """A sentence about the seeds without a result; empty if there are none."""
     parts = [
-        f"{group.failed} of {group.failed + len(group.runs)} of {group.label}"
+        f"{group.label} {group.failed} of {group.failed + len(group.runs)}"
         for group in comparison.groups
         if group.failed
     ]
     if not parts:
         return ""
-    return f"Runs that failed and are in no mean: {', '.join(parts)}."
+    return f"Failed runs are not in the means: {', '.join(parts)}."

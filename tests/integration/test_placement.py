@@ -15,6 +15,7 @@ from orchestrator.planning.options import SearchOptions
 from orchestrator.planning.planner import plan_from
 
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers have no test modules
+pytestmark = pytest.mark.slow
 PATIENCE = 120  # seconds, on a machine that may be busy with something else
 NODES = ({"num_cpus": 2, "num_gpus": 2}, {"num_cpus": 2, "num_gpus": 1})  # logical: for Ray alone
 

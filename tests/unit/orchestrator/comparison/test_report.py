@@ -42,7 +42,7 @@ def test_labels_are_escaped(here):
 
 def test_failed_seeds_are_reported_on_the_page_and_in_the_text(here):
     _, comparison = compared({"a": [0.4, None], "b": [0.1, 0.3]})
-    sentence = "Runs that failed and are in no mean: 1 of 2 of a."
+    sentence = "Failed runs are not in the means: a 1 of 2."
     report.write(comparison, here / "out")
     assert sentence in (here / "out" / "report.html").read_text()
     assert sentence in report.text(comparison)

@@ -38,7 +38,7 @@ def test_failed_seeds_are_counted_beside_the_mean():
     table = tables.summary(comparison).set_index("system")
     assert table["failed"].to_dict() == {"a": 1, "b": 0}
     assert table["runs"].to_dict() == {"a": 1, "b": 2}
-    assert tables.failures(comparison).endswith("1 of 2 of a.")
+    assert tables.failures(comparison).endswith(": a 1 of 2.")
 
 
 def test_the_best_run_of_a_group_is_chosen_by_validation():

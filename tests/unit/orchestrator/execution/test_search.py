@@ -147,8 +147,8 @@ def test_a_restart_does_not_change_the_proposals(tmp_path):
 
 
 def test_a_restart_does_not_change_them_when_some_trials_are_forgotten(tmp_path, monkeypatch):
-    monkeypatch.setattr(tpe, "LATEST", 12)
-    monkeypatch.setattr(tpe, "GOOD", 4)
+    monkeypatch.setattr(tpe, "LATEST_TRIALS", 12)
+    monkeypatch.setattr(tpe, "MAX_BEST_TRIALS", 4)
     whole = propose(tmp_path / "whole", 26, 7)
     propose(tmp_path / "cut", 24, 7)
     search = make(tmp_path / "cut", 7)
