@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from benchmarks.reliability.sweep_checks import free_port
 from mlflow import MlflowClient
 
 from orchestrator.compare import main
