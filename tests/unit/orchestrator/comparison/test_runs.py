@@ -2,7 +2,6 @@
 
 import pandas as pd
 import pytest
-from benchmarks.reliability.sweep_checks import free_port
 from mlflow import MlflowClient
 
 from orchestrator.compare import main
