@@ -19,9 +19,9 @@ import torch
 from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.comparison import tables
+from orchestrator.execution.cluster import LOCAL, address_of, place, slots, start_ray
 from orchestrator.execution.driver import Outcome, run_sweep
-from orchestrator.execution.search import STUDY_FILE
-from orchestrator.execution.tuner import LOCAL, address_of, place, slots, start_ray
+from orchestrator.execution.study import STUDY_FILE
 from orchestrator.models.export import offer_champion
 from orchestrator.planning import confirmation, dry_run
 from orchestrator.planning.arguments import names, seconds
@@ -93,7 +93,7 @@ def sweep(
     name: str = "",
     resume: str = "",
     extend: str = "",
-    trials: int = 0,
+    trials: int | None = None,
     time_budget: float | str = 0.0,
     scale: str = "",
     models: Sequence[str] = ("tardis",),
@@ -174,7 +174,7 @@ def compare(
     seeds: int = 3,
     models: Sequence[str] = OURS,
     candidates: Sequence[str] = (),
-    parameters: int = 0,
+    parameters: int | None = None,
     scale: str = "",
     set: Mapping[str, Any] | None = None,
     seed: int = 0,

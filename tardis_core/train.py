@@ -14,15 +14,23 @@ from typing import Any
 from tqdm import tqdm
 
 from tardis_core.build import load_data
-from tardis_core.cli import EXIT_INTERRUPTED, Parser, command, setting
+from tardis_core.cli import (
+    EXIT_INTERRUPTED,
+    Parser,
+    command,
+    data_parent,
+    device_parent,
+    setting,
+)
 from tardis_core.commands import data_options
 from tardis_core.config import Config, make_config
-from tardis_core.data.files import SOURCES, check_source, data_dir
+from tardis_core.data.files import check_source, data_dir
 from tardis_core.errors import Diverged, UserError
 from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS
 from tardis_core.scales import SCALES
 from tardis_core.tasks.base import TASKS
+from tardis_core.text import duration, error_line
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Row, Trainer
 from tardis_core.training.run_folder import RunFolder, check_data, load_checkpoint
@@ -39,7 +47,12 @@ examples:
 
 def parser() -> Parser:
     """The options of the command."""
-    made = Parser(prog="python -m tardis_core.train", description=__doc__, epilog=EXAMPLES)
+    made = Parser(
+        prog="python -m tardis_core.train",
+        description=__doc__,
+        epilog=EXAMPLES,
+        parents=[device_parent(), data_parent()],
+    )
     made.add_argument("task", nargs="?", help=f"one of: {', '.join(TASKS.names())}")
     made.add_argument("--model", help=f"one of: {', '.join(MODELS.names())} (default: tardis)")
     made.add_argument(
@@ -58,13 +71,6 @@ def parser() -> Parser:
     made.add_argument("--seed", type=int, help="of weights, noise and data order (default: 0)")
     made.add_argument("--out", metavar="DIR", help="folder of the run (default: a name in runs/)")
     made.add_argument("--resume", metavar="DIR", help="go on with the run in this folder")
-    made.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
-    made.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
-    made.add_argument(
-        "--data",
-        default="auto",
-        help=f"{', '.join(SOURCES)}: real refuses a stand-in, standin wants one (default: auto)",
-    )
     return made
 
 
@@ -163,7 +169,7 @@ def _restore(trainer: Trainer, values: dict[str, Any], path: Path) -> None:
     except UserError:
         raise
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0][:120]
+        reason = error_line(error, limit=120)
         raise UserError(
             f"{path} cannot be resumed: it holds no whole run of this version of the program "
             f"({type(error).__name__}: {reason}); give the folder of a run, or start a new one"
@@ -241,13 +247,8 @@ def _line(trainer: Trainer, row: Row, start: int, started: float) -> str:
         f"update {trainer.update:>6}/{total}  loss {row['loss']:.4f}  "
         f"{_metric_text(trainer, row)}  "
         f"{row['symbols_per_second']:,.0f} symbols/s  "
-        f"{_duration(pace * (total - trainer.update))} left"
+        f"{duration(pace * (total - trainer.update))} left"
     )
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
 def _report(trainer: Trainer, folder: RunFolder, data: list[str]) -> None:

@@ -12,6 +12,7 @@ from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from tardis_core.build import load_data
 from tardis_core.config import Config
 from tardis_core.tasks.base import TASKS
+from tardis_core.text import duration
 from tardis_core.training.loop import Trainer
 
 MEASURE_SECONDS = 3.0  # of training, to estimate the time
@@ -86,7 +87,7 @@ def _time(plan: SweepPlan, data: Any, slots: int) -> str:
         seconds += _seconds_per_update(Trainer(config, data, "auto")) * count
         updates += count
     return (
-        f"at most about {_words(seconds / max(1, slots))} for the updates "
+        f"at most about {duration(seconds / max(1, slots))} for the updates "
         f"({1000 * seconds / updates:.3g} ms each here, {updates / plan.trials:,.0f} per trial); "
         f"validation takes more{', pruning less' if isinstance(plan, SearchPlan) else ''}"
     )
@@ -114,10 +115,3 @@ def _seconds_per_update(trainer: Trainer) -> float:
         trainer.step()
         count += 1
     return (time.perf_counter() - started) / count
-
-
-def _words(seconds: float) -> str:
-    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(1, round(seconds))} seconds"

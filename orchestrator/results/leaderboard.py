@@ -5,6 +5,7 @@ import shutil
 import pandas as pd
 
 from orchestrator.results.records import OUTCOME_COLUMNS, RANKED_STATES, Records
+from tardis_core.text import short
 
 
 def text(records: Records, count: int = 8) -> str:
@@ -38,12 +39,3 @@ def _leading(records: Records, count: int) -> pd.DataFrame:
     varying = [name for name in settings if frame[name].astype(str).nunique() > 1]
     shown = frame[["number", "state", "objective", "validations", *varying[:6]]]
     return shown.rename(columns={"objective": records.plan.metric})
-
-
-def short(value: object) -> str:
-    """A setting in few characters, whether it is recorded as a number or as text."""
-    text = str(value)
-    try:
-        return text if text.isdecimal() else f"{float(text):.4g}"
-    except ValueError:
-        return text

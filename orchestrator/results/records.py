@@ -8,7 +8,7 @@ from typing import Any
 import optuna
 import pandas as pd
 
-from orchestrator.execution.search import open_study
+from orchestrator.execution.study import open_study
 from orchestrator.planning.plan import ComparisonPlan, SweepPlan
 from orchestrator.tracking.event_log import LOG, scan
 from orchestrator.tracking.events import (
@@ -19,13 +19,14 @@ from orchestrator.tracking.events import (
     TrialEnded,
     TrialStarted,
 )
+from orchestrator.tracking.states import State
 from tardis_core.config import Config, make_config
 from tardis_core.training.best import best_row, phase_start
 
 # The first columns of a table of trials; those of the settings follow.
 OUTCOME_COLUMNS = ("number", "state", "objective", "step", "validations", "seconds")
 NAMES = ("task", "model", "estimator", "scale", "seed")  # parameters that are not settings
-RANKED_STATES = ("complete", "pruned", "stopped", "running", "failed")
+RANKED_STATES = (State.COMPLETE, State.PRUNED, State.STOPPED, State.RUNNING, State.FAILED)
 
 
 @dataclass
@@ -34,14 +35,14 @@ class TrialRecord:
 
     number: int
     params: dict[str, str] = field(default_factory=dict)
-    state: str = "running"  # complete, pruned, failed, stopped or running
+    state: State = State.RUNNING
     tags: dict[str, str] = field(default_factory=dict)
     rows: list[dict[str, float]] = field(default_factory=list)
 
     @property
     def ended(self) -> bool:
         """Whether the trial needs no more work."""
-        return self.state in ("complete", "pruned", "failed")
+        return self.state.ended
 
     def best_row(self, metric: str, better: str) -> dict[str, float] | None:
         """The validation whose weights are kept as the best; None if there is none."""
@@ -94,12 +95,12 @@ class Records:
             case TrialStarted(number=number):
                 trial = self._trial(number)
                 trial.params = dict(event.params) or trial.params
-                trial.state, trial.tags = "running", {**trial.tags, **event.tags}
+                trial.state, trial.tags = State.RUNNING, {**trial.tags, **event.tags}
             case Metrics(number=number):
                 _add_metrics(self._trial(number), event)
             case TrialEnded(number=number):
                 trial = self._trial(number)
-                trial.state = _state(event)
+                trial.state = State.from_event(event)
                 trial.tags |= event.tags
 
     def _trial(self, number: int) -> TrialRecord:
@@ -178,7 +179,7 @@ class Records:
         failures = Counter(
             plan.candidate_of(number).label
             for number, trial in self.trials.items()
-            if trial.state == "failed"
+            if trial.state is State.FAILED
         )
         means = {label: self._sign * fmean(values) for label, values in objectives.items()}
         return min(means, key=lambda label: (failures[label], means[label]), default=None)
@@ -188,7 +189,7 @@ class Records:
         values = {
             number: value
             for number, trial in self.trials.items()
-            if trial.state == "complete" and (value := self.objective(number)) is not None
+            if trial.state is State.COMPLETE and (value := self.objective(number)) is not None
         }
         return dict(sorted(values.items(), key=lambda item: self._sign * item[1]))
 
@@ -203,12 +204,6 @@ def _add_metrics(trial: TrialRecord, event: Metrics) -> None:
         trial.rows[-1] |= event.values
     else:
         trial.rows.append({"step": event.step, **event.values})
-
-
-def _state(event: TrialEnded) -> str:
-    if event.status == "KILLED":
-        return "pruned" if "pruned" in event.tags else "stopped"
-    return {"FINISHED": "complete", "FAILED": "failed"}[event.status]
 
 
 def read(plan: SweepPlan) -> dict[int, TrialRecord]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import optuna
 from optuna.trial import TrialState
 
-from orchestrator.execution.search import study_storage
+from orchestrator.execution.study import study_storage
 from orchestrator.planning.plan import Candidate, ComparisonPlan, SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import Metrics, TrialEnded, TrialStarted

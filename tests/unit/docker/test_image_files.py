@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.execution.tuner import RAY_SETTINGS
+from orchestrator.execution.cluster import RAY_SETTINGS
 
 ROOT = Path(__file__).parents[3]
 DOCKER = ROOT / "docker"

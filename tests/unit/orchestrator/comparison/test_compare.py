@@ -130,6 +130,7 @@ def test_candidates_of_ones_own_with_settings_for_those_that_have_them():
             "unknown setting 'memory.cells'",
         ),
         (["copy", "--models", "lsmt"], "unknown model 'lsmt'"),
+        (["copy", "--parameters", "0"], "--parameters must be a whole number from 1, not 0"),
         (["copy", "--seeds", "0"], "--seeds must be a whole number from 1, not 0"),
         ([], "name a task"),
         (["--runs", "a", "--sweeps", "b"], "not both"),

@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 from mlflow import MlflowClient
 
-from benchmarks.reliability.sweep_checks import free_port
 from orchestrator.compare import main
 from orchestrator.comparison import runs, tables
 from orchestrator.tracking.event_log import EventLog
@@ -12,6 +11,7 @@ from orchestrator.tracking.tracker import Tracker
 from tardis_core.errors import UserError
 from tests.support.comparisons import compared, data_of, start
 from tests.support.mlflow_stores import PATIENCE
+from tests.support.servers import free_port
 from tests.support.sweep_logs import (
     COMPLETE,
     comparison_plan,

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.reliability.sweep_checks import free_port
 from orchestrator import compare, sweep_command, ui
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.doctor import examine
@@ -13,6 +12,7 @@ from orchestrator.execution.driver import Outcome
 from orchestrator.results.records import Records
 from orchestrator.tracking.event_log import open_log
 from tests.support.mlflow_stores import fresh_sqlite
+from tests.support.servers import free_port
 from tests.support.sweep_logs import comparison_plan, fill, fill_comparison, make_plan
 
 
@@ -88,7 +88,7 @@ def test_a_comparison_says_what_waits_and_what_was_refused(away, monkeypatch, ca
     plan.save()
     fill_comparison(plan, {"a": [0.1, 0.2, 0.3], "b": [0.4, 0.5, 0.6]})
     monkeypatch.setattr(comparison_runs, "of_records", lambda records: None)
-    monkeypatch.setattr(compare, "run_sweep", lambda *_: Outcome(True, waiting=3, refused=2))
+    monkeypatch.setattr(compare.api, "run", lambda *_: Outcome(True, waiting=3, refused=2))
     assert compare.main(["--resume", plan.name]) == 0
     said = capsys.readouterr().out
     assert "waiting:  3 events could not be sent to http://me:***@" in said
