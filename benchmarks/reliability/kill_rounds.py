@@ -14,7 +14,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.reliability.sweep_checks import (
+from orchestrator.execution.trial import WENT_ON_FROM
+from orchestrator.tracking.events import TrialEnded
+from tests.support.real_sweeps import (
     doctor,
     events,
     expected_rungs,
@@ -26,8 +28,6 @@ from benchmarks.reliability.sweep_checks import (
     violations,
     wait_for,
 )
-from orchestrator.execution.trial import WENT_ON_FROM
-from orchestrator.tracking.events import TrialEnded
 
 NAME = "s"
 

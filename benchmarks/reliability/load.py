@@ -24,7 +24,6 @@ import ray
 from mlflow import MlflowClient
 from ray import tune
 
-from benchmarks.reliability.sweep_checks import free_port
 from orchestrator.execution import tuner as sweeping
 from orchestrator.execution.progress import View
 from orchestrator.execution.search import FINISHED, OBJECTIVE, STUDY_FILE, Search
@@ -35,6 +34,7 @@ from orchestrator.tracking.events import SweepEnded, SweepStarted
 from orchestrator.tracking.mlflow_runs import SWEEP, TRIAL
 from orchestrator.tracking.mlflow_store import prepare_store
 from orchestrator.tracking.tracker import Tracker
+from tests.support.servers import free_port
 
 SLOTS, SECONDS = 2, 1.0
 EXPERIMENT = "tardis-copy"

@@ -15,9 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.reliability.sweep_checks import (
-    PATIENCE,
-    Server,
+from orchestrator.execution.trial import WENT_ON_FROM
+from orchestrator.tracking.event_log import CURSOR, LOG
+from orchestrator.tracking.events import Metrics
+from tests.support.real_sweeps import (
     doctor,
     events,
     ray_trials,
@@ -27,9 +28,7 @@ from benchmarks.reliability.sweep_checks import (
     violations,
     wait_for,
 )
-from orchestrator.execution.trial import WENT_ON_FROM
-from orchestrator.tracking.event_log import CURSOR, LOG
-from orchestrator.tracking.events import Metrics
+from tests.support.servers import PATIENCE, Server
 
 NAME, TRIALS = "s", 8
 

@@ -25,7 +25,6 @@ from ray.tune.schedulers import ASHAScheduler
 from ray.tune.search.optuna import OptunaSearch
 
 import search_spaces
-from benchmarks.reliability.sweep_checks import events, reported, start, tiny_sweep, wait_for
 from benchmarks.speed.no_work import no_work
 from orchestrator.execution import tuner as sweeping
 from orchestrator.execution.progress import View
@@ -38,6 +37,7 @@ from orchestrator.tracking.tracker import Tracker
 from tardis_core.build import load_data
 from tardis_core.config import make_config
 from tardis_core.training.loop import Trainer
+from tests.support.real_sweeps import events, reported, start, tiny_sweep, wait_for
 
 SLOTS = 2
 

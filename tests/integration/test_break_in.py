@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reliability.sweep_checks import Server, free_port
 from orchestrator.execution.tuner import RAY_SETTINGS
 from orchestrator.tracking.mlflow_store import prepare_store
 from tardis_core.errors import UserError
 from tests.support.mlflow_stores import EXPERIMENT, PATIENCE, fresh_sqlite, wait_for
+from tests.support.servers import Server, free_port
 
 TOKEN, OTHER = "a" * 64, "b" * 64
 PASSWORD = "correct horse battery"

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.reliability.sweep_checks import free_port
 from orchestrator import compare, sweep_command, ui
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.doctor import examine
@@ -12,6 +11,7 @@ from orchestrator.doctor import main as doctor
 from orchestrator.execution.driver import Outcome
 from orchestrator.tracking.event_log import open_log
 from tests.support.mlflow_stores import fresh_sqlite
+from tests.support.servers import free_port
 from tests.support.sweep_logs import comparison_plan, fill, fill_comparison, make_plan
 
 

@@ -20,11 +20,11 @@ import pytest
 import ray
 
 import orchestrator
-from benchmarks.reliability.sweep_checks import free_port
 from orchestrator.api import Sweep, words
 from orchestrator.planning.options import parser, plan_from
 from orchestrator.sweep_command import main as sweep_command
 from tests.support.mlflow_stores import wait_for
+from tests.support.servers import free_port
 from tests.support.shell_blocks import ROOT, blocks, commands_of
 
 PAGE = ROOT / "docs" / "howto" / "serve.md"

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from mlflow import MlflowClient
 
-from benchmarks.reliability.sweep_checks import free_port
 from orchestrator.compare import main, paper_candidates, parser, plan_from
 from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
@@ -22,6 +21,7 @@ from tardis_core.errors import UserError
 from tardis_core.models.base import MODELS
 from tardis_core.tasks.base import TASKS
 from tests.support.mlflow_stores import PATIENCE
+from tests.support.servers import free_port
 from tests.support.sweep_logs import (
     COMPLETE,
     comparison_plan,
