@@ -13,6 +13,7 @@ TINY = ("--set", "training.updates=2", "--set", "model.hidden=8", "--set", "trai
 SMALL = {
     "tardis_core.train": ("--scale", "smoke", *TINY),
     "tardis_core.ngram": ("--orders", "1,2"),
+    "benchmarks.tools.coverage": ("--simulations", "2"),
     # Makes the plan, loads the data and trains two updates. The tests in RUN_BY_ANOTHER_TEST
     # run whole sweeps on Ray.
     "orchestrator.sweep": ("--smoke", "--dry-run"),
