@@ -1,10 +1,13 @@
 """The pages fit together: links lead somewhere, the README reaches them all, its code runs."""
 
+import ast
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
+from orchestrator import api
 from tests.support.shell_blocks import PAGES, ROOT, blocks
 
 EVERY_PAGE = [*PAGES, ROOT / "CHANGELOG.md"]
@@ -92,3 +95,17 @@ def test_pages_use_the_vocabulary(page):
 @pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_pages_name_no_path_of_a_particular_machine(page):
     assert re.findall(r"(?<![\w.])/(?:root|home|work|tmp)/\S*", page.read_text()) == []
+
+
+@pytest.mark.parametrize(("page", "function"), [("sweeps", "sweep"), ("compare", "compare")])
+def test_arguments_of_the_python_examples_exist(page, function):
+    parameters = inspect.signature(getattr(api, function)).parameters
+    calls = [
+        node
+        for text in blocks(ROOT / "docs" / f"{page}.md", "python")
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == function
+    ]
+    assert calls
+    given = {keyword.arg for call in calls for keyword in call.keywords}
+    assert given <= parameters.keys()
