@@ -64,7 +64,7 @@ RUN_BY_ANOTHER_TEST = {
     "python -m orchestrator.sweep --extend NAME": RESUMED,
     "python -m orchestrator.sweep --resume NAME": RESUMED,
     "python -m orchestrator.compare --runs ID,ID,ID": (
-        "tests/unit/orchestrator/comparison/test_compare.py::"
+        "tests/unit/orchestrator/comparison/test_runs.py::"
         "test_runs_of_mlflow_are_grouped_by_all_but_the_seed"
     ),
     "python -m orchestrator.reproduce figure-path-length": (
