@@ -36,8 +36,8 @@ PLACEHOLDERS = {
     "DATA": "data",
     "TASK": "copy",
 }
-# The tests have no real data.
-STANDIN = {"real": "standin"}
+# Options whose value on the page is replaced: tests have no real data, and large models are slow.
+REPLACED_VALUES = {"--data": {"real": "standin"}, "--parameters": {"400000": "25000"}}
 
 SWEEP_TO_SERVICE = (
     "tests/integration/docs/test_sweep_to_service.py::"

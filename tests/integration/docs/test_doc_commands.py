@@ -26,9 +26,9 @@ from tests.support.doc_command_handling import (
     FEW_EXAMPLES,
     NOT_RUN,
     PLACEHOLDERS,
+    REPLACED_VALUES,
     RUN_BY_ANOTHER_TEST,
     SMALL,
-    STANDIN,
     entry_for,
     run_module,
 )
@@ -100,9 +100,9 @@ def small_options(module: str, task: str) -> list[str]:
 def smoke_sized(command: Command) -> list[str]:
     """The arguments of `python -m MODULE`, with placeholders filled in, made small."""
     words = [PLACEHOLDERS.get(word, word) for word in command.words[3:]]
-    for place, word in enumerate(words[:-1]):
-        if word == "--data":
-            words[place + 1] = STANDIN.get(words[place + 1], words[place + 1])
+    for place, option in enumerate(words[:-1]):
+        value = words[place + 1]
+        words[place + 1] = REPLACED_VALUES.get(option, {}).get(value, value)
     if "--resume" in words:
         return words + (["--dry-run"] if "--dry-run" in SMALL.get(command.module, ()) else [])
     if "--sweeps" in words:
