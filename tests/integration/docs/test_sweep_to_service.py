@@ -147,5 +147,5 @@ def run_notebook(monkeypatch, example: orchestrator.Sweep, options: dict) -> Non
     for cell in cells:
         exec(compile(cell, "walkthrough.ipynb", "exec"), names)
     assert len(names["curve"]) == 2
-    assert len(names["searched"].leaderboard) == 1
+    assert len(names["search"].leaderboard) == 1
     assert all(cell["execution_count"] for cell in notebook["cells"] if "outputs" in cell)
