@@ -1,0 +1,1 @@
+"""Measurements of speed and reliability, and tools around them; each is `python -m MODULE`."""

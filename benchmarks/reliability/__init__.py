@@ -1,1 +1,1 @@
-"""What survives when parts of a sweep are killed."""
+"""What is lost when parts of a running sweep fail."""

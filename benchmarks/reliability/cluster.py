@@ -1,12 +1,13 @@
-"""The services of docker/compose.yaml as processes on machines of their own, and a sweep on them.
+"""Run the services of docker/compose.yaml on simulated machines, and a sweep on them.
 
     sudo python -m benchmarks.reliability.cluster
 
 PostgreSQL, an S3 store, `mlflow server` behind its login, a Ray head and two workers, each in its
 own network namespace, all started by docker/entrypoint.sh as in the image. The S3 store is moto's
-server, which keeps everything in memory and asks for no password. Everything is gone at the end.
+server, which keeps everything in memory and needs no password. Everything is removed at the end.
 """
 
+import argparse
 import os
 import shutil
 import socket
@@ -20,14 +21,14 @@ from pathlib import Path
 from mlflow import MlflowClient
 
 from benchmarks.reliability.namespaces import Network, Node
-from orchestrator.execution.tuner import RAY_SETTINGS
+from orchestrator.execution.cluster import RAY_SETTINGS
 from tests.support.real_sweeps import TINY
 
 ROOT = Path(__file__).parents[2]
 ENTRYPOINT = str(ROOT / "docker" / "entrypoint.sh")
 BIN = Path(sys.executable).parent
 POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-PATIENCE = 400.0  # seconds, on a machine that may be busy with something else
+PATIENCE = 400.0  # seconds: the machine may be busy with something else
 
 
 def wait_until(condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
@@ -35,12 +36,12 @@ def wait_until(condition: Callable[[], object], what: str, patience: float = PAT
     deadline = time.monotonic() + patience
     while not condition():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"waited in vain for {what}")
+            raise TimeoutError(f"no {what} within {patience:.0f} s")
         time.sleep(0.2)
 
 
 def listens(address: str, port: int) -> bool:
-    """Whether somebody answers there."""
+    """Whether a server answers there."""
     try:
         socket.create_connection((address, port), 1).close()
         return True
@@ -49,7 +50,7 @@ def listens(address: str, port: int) -> bool:
 
 
 class Cluster:
-    """All services, each on a node of its own."""
+    """All services, each on its own node."""
 
     def __init__(self, workers: int = 2) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="tardis-cluster-"))
@@ -65,11 +66,11 @@ class Cluster:
         self.driver = node("driver")
 
     def secret(self, name: str) -> str:
-        """The file of a secret."""
+        """The path of a secret."""
         return str(self.secrets / name)
 
     def environment(self, **more: str) -> dict[str, str]:
-        """What every container of the image has."""
+        """Environment of every container of the image."""
         image = {
             "PATH": f"{BIN}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
@@ -86,7 +87,7 @@ class Cluster:
         return {**image, **more}
 
     def ray_environment(self, **more: str) -> dict[str, str]:
-        """What head, workers and driver have."""
+        """Environment of head, workers and driver."""
         return self.environment(
             RAY_HEAD_ADDRESS=f"{self.head.address}:6379",
             RAY_AUTH_TOKEN_PATH=self.secret("ray_token"),
@@ -111,8 +112,8 @@ class Cluster:
         shutil.copy(self.secret("postgres_password"), self.postgres.home / "password")
         for path in (self.postgres.home, self.postgres.home / "password"):
             shutil.chown(path, "postgres")
-        made = f"-D {data} -U mlflow --auth-local trust --auth-host scram-sha-256 --no-sync"
-        self._as_postgres("initdb", *made.split(), "--pwfile", f"{self.postgres.home}/password")
+        options = f"-D {data} -U mlflow --auth-local trust --auth-host scram-sha-256 --no-sync"
+        self._as_postgres("initdb", *options.split(), "--pwfile", f"{self.postgres.home}/password")
         with open(data / "pg_hba.conf", "a") as file:
             file.write("host all all 10.77.0.0/24 scram-sha-256\n")
 
@@ -128,7 +129,7 @@ class Cluster:
         self.postgres.start([*command, "-D", str(home / "data"), *options], self.environment())
         wait_until(lambda: listens(self.postgres.address, 5432), "PostgreSQL")
         createdb = [str(POSTGRES[-1] / "createdb"), "-h", str(home), "-U", "mlflow", "mlflow"]
-        subprocess.run(createdb, check=False, capture_output=True)  # it may be there
+        subprocess.run(createdb, check=False, capture_output=True)  # it may exist already
 
     def start_mlflow(self) -> None:
         """Start the tracking server and wait for it."""
@@ -161,7 +162,7 @@ class Cluster:
         wait_until(lambda: worker.named("raylet"), "a worker")
 
     def driver_environment(self) -> dict[str, str]:
-        """What the service `sweep` has."""
+        """Environment of the service `sweep`."""
         return self.ray_environment(
             TARDIS_STORAGE="s3://ray",
             MLFLOW_TRACKING_URI=f"http://{self.mlflow.address}:5000",
@@ -173,13 +174,13 @@ class Cluster:
         """Start a sweep, as `docker compose run sweep` does."""
         return self.driver.start([ENTRYPOINT, "sweep", *arguments], self.driver_environment())
 
-    def driver_runs(self, module: str, *arguments: str) -> int:
-        """Run another command where the sweeps are; returns its exit code."""
+    def run_on_driver(self, module: str, *arguments: str) -> int:
+        """Run a module on the driver's node; returns its exit code."""
         command = [ENTRYPOINT, "python", "-m", module, *arguments]
         return self.driver.start(command, self.driver_environment()).wait(PATIENCE)
 
     def client(self) -> MlflowClient:
-        """A client of the tracking server that is logged in."""
+        """A client of the tracking server with its login."""
         os.environ["MLFLOW_TRACKING_USERNAME"] = "admin"
         os.environ["MLFLOW_TRACKING_PASSWORD"] = Path(self.secret("mlflow_password")).read_text()
         return MlflowClient(f"http://{self.mlflow.address}:5000")
@@ -192,13 +193,18 @@ class Cluster:
 
 
 def short_trials(updates: int) -> list[str]:
-    """Options of a sweep of copy whose trials take seconds."""
+    """Options of a sweep whose trials take seconds."""
     settings = {**TINY, "training.updates": updates, "training.evaluate_every": updates // 10}
     return ["--smoke", *(word for k, v in settings.items() for word in ("--set", f"{k}={v}"))]
 
 
 def main() -> int:
-    """A sweep on the cluster, as a smoke test."""
+    """Run a small sweep on the cluster."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--keep", action="store_true", help="keep the folder of the cluster")
+    options = parser.parse_args()
     began, cluster = time.monotonic(), Cluster()
     try:
         cluster.start()
@@ -206,10 +212,10 @@ def main() -> int:
         began = time.monotonic()
         code = cluster.sweep("copy", "--name", "smoke", "--trials", "4", *short_trials(60)).wait()
         print((cluster.driver.home / "log").read_text()[-3000:])
-        print(f"the sweep ended with {code} after {time.monotonic() - began:.0f} s")
+        print(f"the sweep ended with exit code {code} after {time.monotonic() - began:.0f} s")
         return code
     finally:
-        cluster.close(keep="--keep" in sys.argv)
+        cluster.close(keep=options.keep)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """Break every part of a cluster while a sweep runs on it, and count what is lost.
 
-    sudo python -m benchmarks.reliability.faults            # all, one after the other
-    sudo python -m benchmarks.reliability.faults link disk  # some
+    sudo python -m benchmarks.reliability.faults            # all faults in turn
+    sudo python -m benchmarks.reliability.faults link disk  # some of them
 
-Prints a row a fault; exits with 1 if a run is left running, is there twice, or lacks a metric. The
+Prints one row per fault; exits with 1 if a run is left running, exists twice or lacks a metric. The
 cluster is that of `benchmarks.reliability.cluster`.
 """
 
+import argparse
 import os
 import signal
 import subprocess
@@ -32,19 +33,19 @@ AWAY = 60  # seconds
 
 
 class Row(NamedTuple):
-    """What a sweep with a fault came to."""
+    """Result of a sweep with a fault."""
 
     finished: int  # trials
     seconds: float
-    resumed: int  # how often somebody had to say --resume
-    running: int  # runs that seem to go on
+    resumed: int  # how often --resume was needed
+    running: int  # runs that MLflow still shows as running
     doubled: int
-    missing: int  # metrics that are in the log and not in MLflow, or there twice
+    missing: int  # metrics of the event log that MLflow lacks or has twice
     notes: str
 
 
 class Sweep:
-    """A sweep on the cluster, in a folder of its own."""
+    """A sweep on the cluster, in its own folder."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.cluster, self.name = cluster, name
@@ -54,7 +55,7 @@ class Sweep:
 
     def _start(self, *arguments: str) -> None:
         self.process = self.cluster.sweep(*arguments)
-        # A fault may last longer than the sweep, which then is over before it is waited for.
+        # A fault may last longer than the sweep, which then ends before anything waits for it.
         self._watch = threading.Thread(target=self._note_end, args=(self.process,), daemon=True)
         self._watch.start()
 
@@ -67,39 +68,39 @@ class Sweep:
         return sum(isinstance(event, TrialEnded) for event in events(self.folder))
 
     def running(self) -> list[int]:
-        """The trials that have begun and not ended."""
+        """The trials that have started and not ended."""
         log = events(self.folder)
         ended = {event.number for event in log if isinstance(event, TrialEnded)}
         return [e.number for e in log if isinstance(e, TrialStarted) and e.number not in ended]
 
-    def reports(self) -> int:
-        """How many reports have arrived."""
+    def results(self) -> int:
+        """How many results have arrived."""
         return sum(isinstance(event, Metrics) for event in events(self.folder))
 
-    def wait_for(self, reports: int) -> None:
-        """Until the sweep is well under way."""
-        wait_until(lambda: self.reports() >= reports or self.process.poll() is not None, "reports")
+    def wait_for(self, results: int) -> None:
+        """Wait for some results, so that the sweep is under way."""
+        wait_until(lambda: self.results() >= results or self.process.poll() is not None, "results")
 
     def resume(self) -> None:
-        """Take the sweep up again."""
+        """Resume the sweep."""
         self.cluster.driver.kill()
         self.resumed += 1
         self._start("--resume", self.name)
 
     def finish(self) -> Row:
-        """Wait for the end, and compare the log with what MLflow has."""
+        """Wait for the end, and compare the event log with MLflow."""
         code = self.process.wait(900)
         if code and not self.resumed:
             self.resume()
             code = self.process.wait(900)
         self._watch.join()
         seconds = self._stopped - self.began
-        told = [f"exit code {code}"] if code else []
+        notes = [f"exit code {code}"] if code else []
         if self._waiting():
-            self.cluster.driver_runs("orchestrator.doctor", self.name, "--fix")
-            told.append("what waited was sent by orchestrator.doctor --fix")
-        made = self._compare(seconds)
-        return made._replace(notes="; ".join([*told, made.notes] if made.notes else told))
+            self.cluster.run_on_driver("orchestrator.doctor", self.name, "--fix")
+            notes.append("orchestrator.doctor --fix delivered the waiting events")
+        row = self._compare(seconds)
+        return row._replace(notes="; ".join([*notes, row.notes] if row.notes else notes))
 
     def _waiting(self) -> bool:
         sent, log = self.folder / CURSOR, self.folder / LOG
@@ -116,12 +117,12 @@ class Sweep:
         for event in events(self.folder):
             if isinstance(event, Metrics):
                 expected.update((event.number, name, event.step) for name in event.values)
-        found = Counter[tuple[int, str, int]]()
+        recorded = Counter[tuple[int, str, int]]()
         for run in runs:
             for name in run.data.metrics:
                 for point in client.get_metric_history(run.info.run_id, name):
-                    found[int(run.data.tags[TRIAL]), name, point.step] += 1
-        wrong = sum(expected[key] != found[key] for key in expected.keys() | found.keys())
+                    recorded[int(run.data.tags[TRIAL]), name, point.step] += 1
+        wrong = sum(expected[key] != recorded[key] for key in expected.keys() | recorded.keys())
         notes = {run.data.tags["note"] for run in runs if "note" in run.data.tags}
         return Row(
             sum(
@@ -137,7 +138,7 @@ class Sweep:
 
 
 def nothing(cluster: Cluster, sweep: Sweep) -> None:
-    """No fault: how long it takes."""
+    """No fault, for comparison."""
 
 
 def process(cluster: Cluster, sweep: Sweep) -> None:
@@ -152,7 +153,7 @@ def _trains(pid: int) -> bool:
 
 
 def node(cluster: Cluster, sweep: Sweep) -> None:
-    """A worker is switched off; another one takes its place after a minute."""
+    """A worker is switched off and replaced after a minute."""
     sweep.wait_for(20)
     cluster.workers[1].kill()
     time.sleep(AWAY)
@@ -160,7 +161,7 @@ def node(cluster: Cluster, sweep: Sweep) -> None:
 
 
 def link(cluster: Cluster, sweep: Sweep) -> None:
-    """The cable of a worker is out for a minute."""
+    """A worker is disconnected for a minute."""
     sweep.wait_for(20)
     cluster.workers[1].link(up=False)
     time.sleep(AWAY)
@@ -168,7 +169,7 @@ def link(cluster: Cluster, sweep: Sweep) -> None:
 
 
 def tracking(cluster: Cluster, sweep: Sweep) -> None:
-    """The tracking server is gone for a minute."""
+    """The tracking server is down for a minute."""
     sweep.wait_for(20)
     cluster.mlflow.kill()
     time.sleep(AWAY)
@@ -184,12 +185,12 @@ def database(cluster: Cluster, sweep: Sweep) -> None:
 
 
 def head(cluster: Cluster, sweep: Sweep) -> None:
-    """The head of Ray is switched off and started again, and the sweep resumed."""
+    """The head of Ray is restarted, and the sweep resumed."""
     sweep.wait_for(40)
     cluster.head.kill()
-    cluster.driver.kill()  # it would wait a minute for the head, and end
+    cluster.driver.kill()  # it would wait a minute for the head and then end
     for worker in cluster.workers:
-        worker.kill()  # their restart policy would bring them back after a minute, too
+        worker.kill()  # their restart policy would need another minute
     cluster.start_head()
     for worker in cluster.workers:
         cluster.start_worker(worker)
@@ -199,19 +200,19 @@ def head(cluster: Cluster, sweep: Sweep) -> None:
 def disk(cluster: Cluster, sweep: Sweep) -> None:
     """The disk with the folder of the sweep is full for half a minute."""
     sweep.wait_for(20)
-    rest = sweep.folder.parent / "rest"
+    filler = sweep.folder.parent / "filler"
     while True:
         try:
-            with open(rest, "ab", buffering=0) as file:
+            with open(filler, "ab", buffering=0) as file:
                 file.write(b"0" * 4096)
         except OSError:
             break
     time.sleep(30)
-    rest.unlink()
+    filler.unlink()
 
 
 def checkpoint(cluster: Cluster, sweep: Sweep) -> None:
-    """The newest checkpoints of the running trials are cut in half, and their processes killed."""
+    """The newest checkpoints of the running trials are truncated, and their processes killed."""
     sweep.wait_for(20)
     os.environ.update({k: v for k, v in cluster.environment().items() if k.startswith("AWS_")})
     s3 = boto3.client("s3")
@@ -220,16 +221,16 @@ def checkpoint(cluster: Cluster, sweep: Sweep) -> None:
         time.sleep(1)
         training = [pid for each in cluster.workers for pid in each.named("ray::") if _trains(pid)]
         for pid in training:
-            os.kill(pid, signal.SIGSTOP)  # no newer ones come meanwhile
-        time.sleep(2)  # the driver takes in what was reported
-        damaged = [_cut_newest(s3, sweep, number) for number in sweep.running()]
+            os.kill(pid, signal.SIGSTOP)  # so that no newer ones appear
+        time.sleep(2)  # until the driver has read all results
+        damaged = [_truncate_newest(s3, sweep, number) for number in sweep.running()]
         damaged = [each for each in damaged if each]
         for pid in training:
             os.kill(pid, signal.SIGKILL if damaged else signal.SIGCONT)
 
 
-def _cut_newest(s3: Any, sweep: Sweep, number: int) -> str:
-    """Damage the newest checkpoint of a trial, if it has another one; returns its key."""
+def _truncate_newest(s3: Any, sweep: Sweep, number: int) -> str:
+    """Truncate the newest checkpoint of a trial if it has an older one; returns its key."""
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket="ray", Prefix=f"{sweep.name}-")
     keys = [each["Key"] for page in pages for each in page.get("Contents", ())]
     own = [each for each in keys if f"/trial-{number}-" in each and each.endswith("checkpoint.pt")]
@@ -247,8 +248,16 @@ FAULTS: dict[str, Callable[[Cluster, Sweep], None]] = {
 
 
 def main() -> int:
-    """Play the faults and print them."""
-    chosen = sys.argv[1:] or list(FAULTS)
+    """Cause the faults and print one row each."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("faults", nargs="*", metavar="FAULT", help=f"of {', '.join(FAULTS)}")
+    parser.add_argument("--keep", action="store_true", help="keep the folder of the cluster")
+    options = parser.parse_args()
+    if unknown := set(options.faults) - set(FAULTS):
+        parser.error(f"unknown faults: {', '.join(sorted(unknown))}")
+    chosen = options.faults or list(FAULTS)
     cluster, wrong, usual = Cluster(), 0, None
     sweeps = cluster.driver.home / "sweeps"
     sweeps.mkdir()
@@ -256,7 +265,7 @@ def main() -> int:
     try:
         cluster.start()
         print(
-            "| fault | trials ended well | seconds | lost | resumed | running | doubled | missing |"
+            "| fault | trials finished | seconds | lost | resumed | running | doubled | missing |"
         )
         print("|---|---|---|---|---|---|---|---|", flush=True)
         for name in chosen:
@@ -274,7 +283,7 @@ def main() -> int:
     finally:
         cluster.network.close()
         subprocess.run(["umount", str(sweeps)], check=False)
-        cluster.close(keep=bool(os.environ.get("KEEP")))
+        cluster.close(keep=options.keep)
     return 1 if wrong else 0
 
 

@@ -1,10 +1,11 @@
-"""A sweep of a thousand trials of a second each, with MLflow on PostgreSQL: does anything grow?
+"""Run a sweep of 1,000 trials of one second with MLflow on PostgreSQL, and see what grows.
 
     python -m benchmarks.reliability.load --trials 1000
 
-A trial waits for a second and reports once, so that what is measured is the sweep around it. Prints
-a row a hundred trials, then what grew, and what is left behind of a trial. Needs PostgreSQL on this
-machine (`.ci/debian-packages` installs it); as root it runs as the user `postgres`.
+A trial waits for a second and sends one result, so that only the sweep around it is measured.
+Prints one row per hundred trials, then what grew and what each trial leaves on disk. Needs
+PostgreSQL on this machine (`.ci/debian-packages` installs it); as root it runs as the user
+`postgres`.
 """
 
 import argparse
@@ -24,10 +25,13 @@ import ray
 from mlflow import MlflowClient
 from ray import tune
 
+from orchestrator.execution import cluster
 from orchestrator.execution import tuner as sweeping
 from orchestrator.execution.progress import View
-from orchestrator.execution.search import FINISHED, OBJECTIVE, STUDY_FILE, Search
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.execution.result import FINISHED, OBJECTIVE
+from orchestrator.execution.search import Search
+from orchestrator.execution.study import STUDY_FILE
+from orchestrator.planning.plan import SearchPlan
 from orchestrator.results import records
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import SweepEnded, SweepStarted
@@ -40,9 +44,9 @@ SLOTS, SECONDS = 2, 1.0
 EXPERIMENT = "tardis-copy"
 COLUMNS = (
     "trials",
-    "seconds a trial beside its own",
-    "driver computes, ms a trial",
-    "of that the proposal, ms",
+    "overhead, seconds per trial",
+    "driver, CPU ms per trial",
+    "of which the proposal, ms",
     "driver, MB",
     "sender, MB",
     "events waiting",
@@ -50,14 +54,14 @@ COLUMNS = (
 
 
 def one_second(config: dict[str, Any]) -> None:
-    """A trial that takes a second."""
+    """A trial that takes one second."""
     time.sleep(SECONDS)
     value = float(config["settings"]["training.learning_rate"])
     tune.report({OBJECTIVE: value, FINISHED: True, "rows": [{"update": 1, "valid_bce": value}]})
 
 
 class TimedSearch(Search):
-    """Adds up how long the proposals compute."""
+    """Adds up the CPU time of the proposals."""
 
     computed = 0.0
 
@@ -70,13 +74,13 @@ class TimedSearch(Search):
 
 
 class Postgres:
-    """A database server of our own."""
+    """A temporary database server."""
 
     def __init__(self, folder: Path) -> None:
-        found = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-        if not found:
-            sys.exit("PostgreSQL is not installed; as root: .ci/debian-packages")
-        self._binaries, self._data, port = found[-1], folder / "postgres", free_port()
+        versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+        if not versions:
+            sys.exit("PostgreSQL is not installed; run as root: .ci/debian-packages")
+        self._binaries, self._data, port = versions[-1], folder / "postgres", free_port()
         self._user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
         self._data.mkdir()
         if self._user:
@@ -97,23 +101,23 @@ class Postgres:
 
 
 class Row(NamedTuple):
-    """What some trials cost, and what there was after them."""
+    """Cost of some trials, and the state after them."""
 
     trials: int
-    beside: float  # seconds a trial
-    computed: float  # by the driver, ms a trial
+    overhead: float  # seconds per trial
+    computed: float  # by the driver, ms per trial
     proposal: float  # ms
     driver: float  # MB
     sender: float  # MB
-    waiting: int  # events that MLflow has not got yet
+    waiting: int  # events that are not in MLflow yet
 
     def __str__(self) -> str:
         whole = " | ".join(f"{each:.0f}" for each in self[2:])
-        return f"| {self.trials} | {self.beside:.3f} | {whole} |"
+        return f"| {self.trials} | {self.overhead:.3f} | {whole} |"
 
 
 class Watch(threading.Thread):
-    """Follows the log of the sweep, and prints a row whenever so many more trials have ended."""
+    """Follows the event log and prints a row after every so many trials."""
 
     def __init__(self, log: EventLog, sender: int, every: int) -> None:
         super().__init__(daemon=True)
@@ -128,7 +132,7 @@ class Watch(threading.Thread):
                 if not line:
                     time.sleep(0.05)
                 elif b'"TrialStarted"' in line:
-                    # Not before: the workers have to be started once.
+                    # Not earlier: starting the workers is not part of a trial.
                     self._began = self._began or _clocks()
                 elif b'"TrialEnded"' in line:
                     self._ended += 1
@@ -163,27 +167,27 @@ def _megabytes(process: int) -> float:
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     except OSError:
-        return 0.0  # it has ended
+        return 0.0  # the process has ended
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def what_grew(rows: list[Row]) -> str:
-    """The last row beside the second: the first still imports and fills caches."""
+def growth(rows: list[Row]) -> str:
+    """Compare the last row with the second; the first includes imports and filling caches."""
     if len(rows) < 3:
-        return "too few trials to see anything grow"
+        return "too few trials to measure growth"
     first, last = rows[1], rows[-1]
     between = last.trials - first.trials
     return (
-        f"second row and last: {first.beside:.3f} and {last.beside:.3f} s a trial beside its "
-        f"own, {first.computed:.0f} and {last.computed:.0f} ms computed by the driver, "
-        f"{first.proposal:.0f} and {last.proposal:.0f} ms of it a proposal; the driver grew by "
-        f"{1e3 * (last.driver - first.driver) / between:.0f} kB a trial, the sender by "
-        f"{1e3 * (last.sender - first.sender) / between:.0f} kB"
+        f"second and last row: overhead {first.overhead:.3f} and {last.overhead:.3f} s per trial, "
+        f"{first.computed:.0f} and {last.computed:.0f} ms CPU time of the driver, "
+        f"{first.proposal:.0f} and {last.proposal:.0f} ms of it for the proposal; "
+        f"the driver grew by {1e3 * (last.driver - first.driver) / between:.0f} kB per trial, "
+        f"the sender by {1e3 * (last.sender - first.sender) / between:.0f} kB"
     )
 
 
-def what_is_left(plan: SweepPlan, log: EventLog, trials: int) -> str:
-    """What 1,000 trials leave behind, from which 10,000 can be reckoned."""
+def disk_usage(plan: SearchPlan, log: EventLog, trials: int) -> str:
+    """Disk space per trial, and the time to read it back."""
     snapshots = Path(plan.ray_storage).glob("*/experiment_state-*.json")
     sizes = {
         "log": log.path.stat().st_size,
@@ -196,7 +200,7 @@ def what_is_left(plan: SweepPlan, log: EventLog, trials: int) -> str:
     with _timed() as read:
         records.read(plan)
     took = f"{study[0]:.1f} s to open the study, {read[0]:.1f} s to read the log"
-    return f"kB a trial: {left}; {took}"
+    return f"kB per trial: {left}; {took}"
 
 
 @contextmanager
@@ -206,30 +210,30 @@ def _timed() -> Iterator[list[float]]:
     took[0] = time.perf_counter() - began
 
 
-def runs_found(uri: str, plan: SweepPlan) -> int:
-    """How many trials MLflow has, and as ended."""
+def finished_runs(uri: str, plan: SearchPlan) -> int:
+    """Number of trials that MLflow has as ended."""
     client = MlflowClient(uri)
     experiment = client.get_experiment_by_name(EXPERIMENT)
-    query, found, page = f"tags.`{SWEEP}` = '{plan.sweep_id}'", 0, None
+    query, count, page = f"tags.`{SWEEP}` = '{plan.sweep_id}'", 0, None
     while True:
         runs = client.search_runs([experiment.experiment_id], query, page_token=page)
-        found += sum(TRIAL in run.data.tags and run.info.status != "RUNNING" for run in runs)
+        count += sum(TRIAL in run.data.tags and run.info.status != "RUNNING" for run in runs)
         page = runs.token
         if not page:
-            return found
+            return count
 
 
 def measure(uri: str, folder: Path, trials: int, every: int) -> bool:
-    """Run the sweep; whether MLflow has all of it."""
+    """Run the sweep; returns whether everything arrived in MLflow."""
     prepare_store(uri, EXPERIMENT, str(folder / "artifacts"))
-    sweeping.start_ray(None, folder / "ray.log")
+    cluster.start_ray(None, folder / "ray.log")
     sweeping._trainable = lambda plan, data: tune.with_resources(one_second, {"cpu": 1})
     sweeping.Search = TimedSearch  # type: ignore[misc]
-    plan = SweepPlan("load", "copy", "smoke", trials, "bce", "lower", reports=1)
+    plan = SearchPlan("load", "copy", "smoke", trials, "bce", "lower", reports=1)
     plan.folder.mkdir(parents=True)
     log = open_log(plan.folder)
     log.append(SweepStarted(plan.name))
-    tracker = Tracker(log, uri, EXPERIMENT, plan.sweep_id, apart=True)
+    tracker = Tracker(log, uri, EXPERIMENT, plan.sweep_id, separate_process=True)
     tracker.start()
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", file=sys.stderr, flush=True)
     watch = Watch(log, tracker._delivery._process.pid, every)
@@ -242,33 +246,35 @@ def measure(uri: str, folder: Path, trials: int, every: int) -> bool:
         sweeping.run(plan, None, SLOTS, [View(plan)])
     log.append(SweepEnded("FINISHED"))
     waiting = tracker.close(600)
-    found = runs_found(uri, plan)
-    print(f"{swept[0]:.0f} s; {found} of {trials} runs in MLflow; {waiting} events waiting")
-    print(what_grew(watch.rows))
-    print(what_is_left(plan, log, trials), flush=True)
-    return found == trials and not waiting
+    recorded = finished_runs(uri, plan)
+    print(f"{swept[0]:.0f} s; {recorded} of {trials} runs in MLflow; {waiting} events waiting")
+    print(growth(watch.rows))
+    print(disk_usage(plan, log, trials), flush=True)
+    return recorded == trials and not waiting
 
 
 def main() -> int:
-    """Measure in a folder of its own, which is kept if something went wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure in a temporary folder, which is kept after a failure."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--trials", type=int, default=1000)
-    parser.add_argument("--every", type=int, default=100, help="trials a row")
+    parser.add_argument("--every", type=int, default=100, help="trials per row")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="load-"))
     os.chdir(folder)
-    postgres, well = Postgres(folder), False
+    postgres, complete = Postgres(folder), False
     try:
-        well = measure(postgres.uri, folder, options.trials, options.every)
+        complete = measure(postgres.uri, folder, options.trials, options.every)
     finally:
         ray.shutdown()
         postgres.stop()
-        if well:
+        if complete:
             os.chdir("/")
             shutil.rmtree(folder, ignore_errors=True)
         else:
-            print(f"what is left of it is in {folder}", file=sys.stderr)
-    return 0 if well else 1
+            print(f"kept for inspection: {folder}", file=sys.stderr)
+    return 0 if complete else 1
 
 
 if __name__ == "__main__":

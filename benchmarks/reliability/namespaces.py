@@ -1,7 +1,7 @@
-"""Machines without machines: network namespaces on a bridge, each with an address of its own.
+"""Simulated machines: network namespaces on a bridge, each with its own address.
 
-Linux, as root. A node has its own processes, /tmp/ray and /dev/shm, by which Ray would find its
-neighbours.
+Needs Linux and root. A node has its own processes, /tmp/ray and /dev/shm, because Ray would find
+its neighbours through them.
 """
 
 import os
@@ -16,7 +16,7 @@ SUBNET = "10.77.0"
 
 
 def call(command: str) -> str:
-    """Run a command that must succeed; returns what it printed."""
+    """Run a command that must succeed; returns its output."""
     done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{command}: {done.stderr.strip()}")
@@ -24,7 +24,7 @@ def call(command: str) -> str:
 
 
 class Network:
-    """A bridge that this machine is on, too, as number 1."""
+    """A bridge; this machine has the first address."""
 
     def __init__(self) -> None:
         self.bridge, self.nodes = f"tl{os.getpid()}", list[Node]()
@@ -33,7 +33,7 @@ class Network:
         call(f"ip link set {self.bridge} up")
 
     def close(self) -> None:
-        """Everything is gone: processes, namespaces, bridge."""
+        """Remove all processes, namespaces and the bridge."""
         while self.nodes:
             node = self.nodes.pop()
             node.kill()
@@ -42,7 +42,7 @@ class Network:
 
 
 class Node:
-    """A machine with an address; what runs on it is killed, cut off and started again."""
+    """A machine whose processes can be killed, disconnected and restarted."""
 
     def __init__(self, network: Network, folder: Path, name: str) -> None:
         number = len(network.nodes) + 2
@@ -65,7 +65,7 @@ class Node:
         """Start a command here.
 
         Args:
-            again: whenever it has ended, as a restart policy does.
+            again: restart it whenever it ends, as a restart policy does.
         """
         own = "mount -t tmpfs -o size=1g ray /tmp/ray; mount -t tmpfs -o size=1g shm /dev/shm; "
         last = 'while true; do "$@"; sleep 2; done' if again else 'exec "$@"'
@@ -86,18 +86,18 @@ class Node:
         return [int(pid) for pid in call(f"ip netns pids {self.name}").split()]
 
     def named(self, text: str) -> list[int]:
-        """The processes of this machine with the text in their command lines."""
-        found = []
+        """The processes of this machine whose command line contains the text."""
+        matching = []
         for pid in self.pids():
             try:
                 if text in Path(f"/proc/{pid}/cmdline").read_text():
-                    found.append(pid)
+                    matching.append(pid)
             except OSError:
                 pass
-        return found
+        return matching
 
     def kill(self) -> None:
-        """As pulling the plug."""
+        """Kill everything on it, as a power failure would."""
         deadline = time.monotonic() + 30
         while (pids := self.pids()) and time.monotonic() < deadline:
             for pid in pids:
@@ -106,5 +106,5 @@ class Node:
             time.sleep(0.1)
 
     def link(self, up: bool) -> None:
-        """Plug the cable in, or out."""
+        """Connect or disconnect its network."""
         call(f"ip link set {self._link} {'up' if up else 'down'}")

@@ -1,9 +1,9 @@
-"""Take away what a sweep depends on while it runs: its tracking server, and a worker process.
+"""Kill what a running sweep depends on: its tracking server, or the process of a trial.
 
-    python -m benchmarks.reliability.outage server    # killed for 30 s, then started again
-    python -m benchmarks.reliability.outage worker    # a trial's process killed
+    python -m benchmarks.reliability.outage server    # killed, and restarted after 30 s
+    python -m benchmarks.reliability.outage worker    # the process of a trial killed
 
-Exits with 1 if the sweep paused, or anything was lost.
+Exits with 1 if the sweep paused or anything was lost.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from orchestrator.execution.trial import WENT_ON_FROM
+from orchestrator.execution.result import RESUMED_FROM
 from orchestrator.tracking.event_log import CURSOR, LOG
 from orchestrator.tracking.events import Metrics
 from tests.support.real_sweeps import (
@@ -34,20 +34,20 @@ NAME, TRIALS = "s", 8
 
 
 def arguments(updates: int) -> list[str]:
-    """A sweep of trials with a report every second or so."""
+    """Command line of a sweep whose trials send a result about every second."""
     return tiny_sweep(NAME, TRIALS, updates=updates, evaluate_every=updates // 12, batch=64)
 
 
 def longest_gap(sweep: Path) -> float:
-    """The longest time between two reports, of whatever trial, in seconds."""
+    """Longest time between two results of any trials, in seconds."""
     times = [event.at / 1000 for event in events(sweep) if isinstance(event, Metrics)]
     return max(later - earlier for earlier, later in itertools.pairwise(times))
 
 
 def run_with_server(away: float, updates: int) -> tuple[float, int, list[str]]:
-    """A sweep whose server is away for a time: the longest gap, events that waited, what is wrong.
+    """Run a sweep whose server is down for a time: longest gap, waiting events, errors.
 
-    With `away` 0 nothing happens to the server.
+    With `away` 0 the server stays up.
     """
     folder = Path(tempfile.mkdtemp(prefix="outage-"))
     server = Server(f"sqlite:///{folder}/mlflow.db", folder)
@@ -61,7 +61,7 @@ def run_with_server(away: float, updates: int) -> tuple[float, int, list[str]]:
             sent = int((sweep / CURSOR).read_text())
             waited = (sweep / LOG).read_bytes()[sent:].count(b"\n")
             if process.poll() is not None:
-                wrong.append("the sweep had ended before the server was back: --updates is too low")
+                wrong.append("the sweep ended before the server was back; increase --updates")
             server.start()
             server.wait()
         if process.wait(PATIENCE) != 0:
@@ -71,20 +71,18 @@ def run_with_server(away: float, updates: int) -> tuple[float, int, list[str]]:
 
 
 def without_server(away: float, updates: int) -> list[str]:
-    """The same sweep with the server there, and with the server away."""
+    """Compare a sweep with the server up with one with the server down."""
     quiet, _, wrong = run_with_server(0.0, updates)
     gap, waited, more = run_with_server(away, updates)
-    print(
-        f"longest time between two reports: {quiet:.2f} s with the server there, {gap:.2f} s with"
-    )
-    print(f"it away for {away:.0f} s, in which {waited} events waited; all arrived afterwards")
+    print(f"longest time between two results: {quiet:.2f} s with the server up, {gap:.2f} s with")
+    print(f"the server down for {away:.0f} s; {waited} events waited and were delivered later")
     if gap > max(3 * quiet, quiet + 2):
         more.append("the sweep paused")
     return wrong + more
 
 
 def worker_of(driver: int) -> int | None:
-    """The process of a trial that the Ray of a driver has started."""
+    """The process of a trial that a driver's Ray has started."""
     parents = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -100,11 +98,11 @@ def worker_of(driver: int) -> int | None:
 
 
 def without_worker(updates: int) -> list[str]:
-    """A sweep one of whose trials loses its process."""
+    """Run a sweep in which the process of one trial is killed."""
     folder = Path(tempfile.mkdtemp(prefix="outage-"))
     sweep = folder / "sweeps" / NAME
     process = start(folder, *arguments(updates))
-    # Both trials of the two slots have something to lose.
+    # Until both concurrent trials have results to lose.
     wait_for(lambda: sum(len(rows) >= 2 for rows in reported(sweep).values()) >= 2, process)
     victim = worker_of(process.pid)
     assert victim is not None, "no worker found"
@@ -115,33 +113,35 @@ def without_worker(updates: int) -> list[str]:
     resumed = 0
     for trial in ray_trials(sweep):
         last, number = trial.last_result, trial.config["number"]
-        went_on_from = last[WENT_ON_FROM]
+        resumed_from = last[RESUMED_FROM]
         if trial.num_failures:
             resumed += 1
-            made = len(before.get(number, ()))
-            repeated = made - went_on_from
-            print(f"trial {number} had made {made} reports when its process was")
+            previous = len(before.get(number, ()))
+            repeated = previous - resumed_from
+            print(f"trial {number} had sent {previous} results when its process was")
             print(
-                f"killed, went on from its checkpoint after report {went_on_from}, and ended with"
+                f"killed, resumed from its checkpoint after result {resumed_from}, and ended with"
             )
-            print(f"{last['training_iteration']} reports")
+            print(f"{last['training_iteration']} results")
             if repeated > 1:
-                wrong.append(f"it made {repeated} reports again")
+                wrong.append(f"it repeated {repeated} results")
     return wrong if resumed == 1 else [*wrong, f"{resumed} trials were resumed instead of 1"]
 
 
 def main() -> int:
-    """One of the two."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Run one of the two."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("part", choices=["server", "worker"])
-    parser.add_argument("--away", type=float, default=30.0, help="seconds")
-    parser.add_argument("--updates", type=int, default=1200, help="of a trial")
+    parser.add_argument("--away", type=float, default=30.0, help="seconds without server")
+    parser.add_argument("--updates", type=int, default=1200, help="updates per trial")
     options = parser.parse_args()
     if options.part == "server":
         wrong = without_server(options.away, options.updates)
     else:
         wrong = without_worker(options.updates)
-    print("\n".join(wrong) or "nothing is wrong")
+    print("\n".join(wrong) or "no errors")
     return 1 if wrong else 0
 
 

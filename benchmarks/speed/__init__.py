@@ -1,1 +1,1 @@
-"""What a step, a trial and a proposal cost."""
+"""The cost of a training step, a trial and a proposal."""

@@ -1,4 +1,4 @@
-"""What is measured: one training step, an evaluation or one symbol, of a model of a given size."""
+"""What is measured: a training step, an evaluation or one symbol, for a model of a given size."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from tardis_core.models.tardis import MemoryConfig, TardisConfig
 
 
 class Size(NamedTuple):
-    """Time, batch, input, hidden, cells, content, address; the attention is a quarter of hidden."""
+    """Time, batch, input, hidden, cells, content and address; attention is a quarter of hidden."""
 
     T: int
     B: int
@@ -33,15 +33,15 @@ SIZES = {
 
 
 class Case(NamedTuple):
-    """A model and the backend that runs it."""
+    """A model with its backend."""
 
-    kind: str  # an estimator of TARDIS, "lstm" for the baseline, "nn.LSTM" for PyTorch's own
+    kind: str  # an estimator of TARDIS, "lstm" (our baseline) or "nn.LSTM" (PyTorch)
     backend: str = "native"
-    norm: bool = False  # layer normalisation, and 0.1 of recurrent dropout
+    norm: bool = False  # with layer normalisation and a recurrent dropout of 0.1
 
     @property
     def name(self) -> str:
-        """As a heading."""
+        """The heading of its column."""
         parts = [self.kind] if self.kind == "nn.LSTM" else [self.kind, self.backend]
         return ", ".join([*parts, *(["norm"] if self.norm else [])])
 
@@ -50,7 +50,7 @@ TORCH_LSTM = Case("nn.LSTM")
 
 
 def build(case: Case, size: Size) -> SequenceModel:
-    """The model of a case that is ours."""
+    """The model of a case, other than nn.LSTM."""
     torch.manual_seed(0)
     dropout = 0.1 if case.norm else 0.0
     options: dict[str, Any] = {
@@ -69,41 +69,41 @@ def build(case: Case, size: Size) -> SequenceModel:
     )
 
 
-def _forget_gradients(weights: list[nn.Parameter]) -> None:
+def _clear_gradients(weights: list[nn.Parameter]) -> None:
     for each in weights:
         each.grad = None
 
 
 def training_step(case: Case, size: Size) -> Callable[[], None]:
-    """Forward, its noise included, and backward of one batch."""
+    """Forward, including the noise, and backward for one batch."""
     x_TBD = torch.randn(size.T, size.B, size.D)
     if case.kind == "nn.LSTM":
         lstm = nn.LSTM(size.D, size.H)
-        their_weights = list(lstm.parameters())
+        lstm_weights = list(lstm.parameters())
 
-        def theirs() -> None:
-            _forget_gradients(their_weights)
+        def torch_step() -> None:
+            _clear_gradients(lstm_weights)
             lstm(x_TBD)[0].sum().backward()
 
-        return theirs
+        return torch_step
     model = build(case, size)
     weights = list(model.parameters())
     generator = torch.Generator().manual_seed(0)
     advantage_TBK = torch.randn(size.T, size.B, size.K) / (size.T * size.B)
 
-    def ours() -> None:
-        _forget_gradients(weights)
+    def model_step() -> None:
+        _clear_gradients(weights)
         hidden, _ = model(x_TBD, noise=model.draw_noise(x_TBD, generator))
         loss = hidden.h_TBH.sum()
-        if case.kind == "reinforce":  # its gradient comes by the logits
+        if case.kind == "reinforce":  # its gradient comes through the logits
             loss = loss + (hidden.reads.pi_TBK * advantage_TBK).sum()
         loss.backward()
 
-    return ours
+    return model_step
 
 
 def evaluation(case: Case, size: Size) -> Callable[[], None]:
-    """Forward alone, without gradients or noise."""
+    """Forward only, without gradients or noise."""
     x_TBD = torch.randn(size.T, size.B, size.D)
     model = nn.LSTM(size.D, size.H) if case.kind == "nn.LSTM" else build(case, size)
 
@@ -115,7 +115,7 @@ def evaluation(case: Case, size: Size) -> Callable[[], None]:
 
 
 def generation(case: Case, size: Size, symbols: int = 50) -> Callable[[], None]:
-    """One sequence, a symbol at a time, the state carried from call to call."""
+    """One sequence, symbol by symbol, with the state passed from call to call."""
     x_1BD = torch.randn(1, 1, size.D)
     model = nn.LSTM(size.D, size.H) if case.kind == "nn.LSTM" else build(case, size)
 

@@ -1,4 +1,4 @@
-"""Time and memory of functions, measured so that they can be compared."""
+"""Comparable measurements of the time and memory of functions."""
 
 import multiprocessing
 import os
@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.speed.cases import Case, Size, training_step
+from orchestrator.common import provenance
 from tardis_core.kernels import library
 
 _STATUS = Path("/proc/self/status")
@@ -21,13 +22,13 @@ _STATUS = Path("/proc/self/status")
 def medians(
     runs: Mapping[str, Callable[[], None]], seconds: float, slow: tuple[str, ...] = ()
 ) -> dict[str, float]:
-    """The median time of each function; they take turns, so a disturbance meets all alike.
+    """Median time of each function; they alternate, so that disturbances affect all equally.
 
-    With one thread it is the time of the processor, which other programs do not count into.
+    With one thread it is CPU time, which excludes other programs.
 
     Args:
-        seconds: about how long to go on; at least three rounds are made, after one to warm up.
-        slow: the names of those that are left out after three rounds.
+        seconds: approximate duration; there are at least three rounds after one to warm up.
+        slow: names of functions that run in three rounds only.
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
@@ -45,36 +46,35 @@ def medians(
 
 
 def peak_megabytes(case: Case, size: Size) -> float:
-    """How much memory a training step takes at its peak, weights aside; in a fresh process."""
+    """Peak memory of a training step without the weights, measured in a new process."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(peak_here, case, size).result()
 
 
 def peak_here(case: Case, size: Size) -> float:
-    """The same in this process, whose earlier work may have left memory to be used again."""
+    """The same in this process, which may reuse memory of earlier work."""
     torch.set_num_threads(1)
-    training_step(case, size._replace(T=3, B=2))()  # libraries and threads are started
+    training_step(case, size._replace(T=3, B=2))()  # loads libraries and starts threads
     step = training_step(case, size)
-    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = _kilobytes("VmRSS")
     step()
     return (_kilobytes("VmHWM") - before) / 1024
 
 
 def _kilobytes(name: str) -> int:
-    found = re.search(rf"{name}:\s+(\d+) kB", _STATUS.read_text())
-    assert found is not None
-    return int(found[1])
+    match = re.search(rf"{name}:\s+(\d+) kB", _STATUS.read_text())
+    assert match is not None
+    return int(match[1])
 
 
 def machine() -> str:
-    """What the figures were measured on, in one sentence."""
-    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    """One sentence about the machine and the versions."""
     native = library.load()
     level = "none" if native is None else library.LEVELS[native.tardis_best_level()]
     return (
-        f"{os.cpu_count()} cores of {cpu[1] if cpu else platform.processor()}, "
+        f"{os.cpu_count()} cores of {provenance.processor()}, "
         f"instruction set {level}, no GPU used, Linux {platform.release()}, "
         f"Python {platform.python_version()}, PyTorch {torch.__version__}"
     )

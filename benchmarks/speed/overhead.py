@@ -1,6 +1,6 @@
-"""What a sweep costs beside plain Ray Tune.
+"""Overhead of a sweep compared with plain Ray Tune.
 
-    python -m benchmarks.speed.overhead noop     # 200 empty trials, against plain Ray Tune
+    python -m benchmarks.speed.overhead noop     # 200 empty trials, compared with plain Ray Tune
     python -m benchmarks.speed.overhead busy     # 8 trials of about 30 s: how busy are the cores?
     python -m benchmarks.speed.overhead first    # seconds from the command to the first metric
 
@@ -26,10 +26,11 @@ from ray.tune.search.optuna import OptunaSearch
 
 import search_spaces
 from benchmarks.speed.no_work import no_work
+from orchestrator.execution import cluster
 from orchestrator.execution import tuner as sweeping
 from orchestrator.execution.progress import View
-from orchestrator.execution.search import OBJECTIVE
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.execution.result import OBJECTIVE
+from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import Metrics, SweepEnded, SweepStarted
 from orchestrator.tracking.mlflow_store import prepare_store
@@ -43,16 +44,16 @@ SLOTS = 2
 
 
 def ours(trials: int, folder: Path, number: int) -> float:
-    """Seconds that a sweep takes, everything recorded in MLflow."""
-    plan = SweepPlan(
+    """Seconds of a sweep with everything recorded in MLflow."""
+    plan = SearchPlan(
         f"noop-{number}", "copy", "smoke", trials, "bce", "lower", reports=1, seed=number
     )
     plan.folder.mkdir(parents=True)
     uri = f"sqlite:///{folder}/mlflow.db"
     prepare_store(uri, "tardis-copy")
     log = open_log(plan.folder)
-    # As in a sweep: it gets ready while Ray starts, which is not counted for anyone here.
-    tracker = Tracker(log, uri, "tardis-copy", plan.sweep_id, apart=True)
+    # As in a sweep, it starts while Ray starts, which is not measured here.
+    tracker = Tracker(log, uri, "tardis-copy", plan.sweep_id, separate_process=True)
     tracker.start()
     log.append(SweepStarted(plan.name))
     assert tracker.flush(60) == 0
@@ -67,23 +68,23 @@ def ours(trials: int, folder: Path, number: int) -> float:
 
 
 def _check(log: EventLog, trials: int) -> None:
-    made = [event for event, _ in log.read(0) if isinstance(event, Metrics)]
-    assert len({event.number for event in made}) == trials
+    numbers = {event.number for event, _ in log.read(0) if isinstance(event, Metrics)}
+    assert len(numbers) == trials
 
 
 def plain(trials: int, folder: Path, number: int) -> float:
-    """Seconds that Ray Tune takes as it comes, with the same space, sampler and scheduler."""
+    """Seconds of plain Ray Tune with the same space, sampler and scheduler."""
     with patch.dict(os.environ):
         os.environ.pop("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", None)
-        return _plainly(trials, folder, f"plain-{number}", number)
+        return _run_ray_tune(trials, folder, f"plain-{number}", number)
 
 
 def bare(trials: int, folder: Path, number: int) -> float:
-    """The same without the files that Ray Tune writes of every trial."""
-    return _plainly(trials, folder, f"bare-{number}", number)
+    """The same without the files that Ray Tune writes for every trial."""
+    return _run_ray_tune(trials, folder, f"bare-{number}", number)
 
 
-def _plainly(trials: int, folder: Path, name: str, seed: int) -> float:
+def _run_ray_tune(trials: int, folder: Path, name: str, seed: int) -> float:
     module = search_spaces.fix(search_spaces.load("copy"), {})
     space = search_spaces.bind(module, "smoke", ("gumbel", "reinforce"), ("tardis",))
     began = time.perf_counter()
@@ -106,42 +107,44 @@ def _plainly(trials: int, folder: Path, name: str, seed: int) -> float:
 
 
 def noop(trials: int, rounds: int) -> None:
-    """All in turn, in one process and on one Ray."""
+    """Alternate all three in one process and on one Ray."""
     folder = Path(tempfile.mkdtemp(prefix="overhead-"))
     os.chdir(folder)
-    sweeping.start_ray(None, folder / "ray.log")
+    cluster.start_ray(None, folder / "ray.log")
     sweeping._trainable = lambda plan, data: tune.with_resources(no_work, {"cpu": 1})
-    ours(8, folder, 1000), bare(8, folder, 1000)  # the first of all pays for imports
-    print(f"{trials} trials that do nothing, {SLOTS} at once; seconds", flush=True)
-    print("| round | sweep | plain Ray Tune | the same without its files | times | times |")
+    ours(8, folder, 1000), bare(8, folder, 1000)  # the first run includes the imports
+    print(f"{trials} trials that do nothing, {SLOTS} concurrent; seconds", flush=True)
+    print(
+        "| round | sweep | plain Ray Tune | Ray Tune without files | ratio | ratio without files |"
+    )
     print("|---|---|---|---|---|---|", flush=True)
-    made = []
+    ratios = []
     for number in range(rounds):
         order = (plain, ours, bare) if number % 2 == 0 else (bare, ours, plain)
-        took = {each.__name__: each(trials, folder, number) for each in order}
-        a, b, c = took["ours"], took["plain"], took["bare"]
-        made.append((a / b, a / c))
+        seconds = {each.__name__: each(trials, folder, number) for each in order}
+        a, b, c = seconds["ours"], seconds["plain"], seconds["bare"]
+        ratios.append((a / b, a / c))
         print(f"| {number + 1} | {a:.1f} | {b:.1f} | {c:.1f} | {a / b:.2f} | {a / c:.2f} |")
-    medians = [statistics.median(column) for column in zip(*made, strict=True)]
+    medians = [statistics.median(column) for column in zip(*ratios, strict=True)]
     print(f"| median | | | | {medians[0]:.2f} | {medians[1]:.2f} |", flush=True)
     ray.shutdown()
 
 
 def busy(updates: int) -> None:
-    """A real sweep of trials that all take about as long."""
+    """Utilisation of the cores in a real sweep of trials of about the same length."""
     folder = Path(tempfile.mkdtemp(prefix="busy-"))
     arguments = tiny_sweep("s", 8, updates=updates, evaluate_every=updates // 4, batch=64)
-    # One kind of trial, and ASHA leaves nobody out: all slots have something to do until the end.
+    # One kind of trial and no early stopping, so that all slots are busy until the end.
     arguments += ["--estimators", "gumbel", "--set", "model.hidden=64", "--set", "memory.cells=16"]
     began = time.time()
     process = start(folder, *arguments)
     assert process.wait(900) == 0, (folder / "output.txt").read_text()
     sweep = folder / "sweeps" / "s"
-    made = [event for event in events(sweep) if isinstance(event, Metrics)]
-    # From when the first trial began to train to the last report.
-    training_began = min(event.at / 1000 - event.values["training_seconds"] for event in made)
-    wall = max(event.at for event in made) / 1000 - training_began
-    spent = {event.number: event.values["training_seconds"] for event in made}
+    metrics = [event for event in events(sweep) if isinstance(event, Metrics)]
+    # From the start of the first training to the last result.
+    training_began = min(event.at / 1000 - event.values["training_seconds"] for event in metrics)
+    wall = max(event.at for event in metrics) / 1000 - training_began
+    spent = {event.number: event.values["training_seconds"] for event in metrics}
     print(
         f"{len(spent)} trials of {min(spent.values()):.0f} to {max(spent.values()):.0f} s on "
         f"{SLOTS} slots: start-up {training_began - began:.1f} s, then {wall:.1f} s;\n"
@@ -151,8 +154,8 @@ def busy(updates: int) -> None:
     )
 
 
-def train_plainly(config: dict[str, Any], data: Any) -> None:
-    """The same training as a trial of a sweep, with nothing around it."""
+def train_alone(config: dict[str, Any], data: Any) -> None:
+    """The training of a trial with nothing around it."""
     trainer = Trainer(make_config("copy", scale="smoke", seed=0), data, "auto")
     for row in trainer.run():
         tune.report(row)
@@ -164,11 +167,11 @@ class _FirstMetric(tune.Callback):
 
 
 def plain_script() -> None:
-    """What one would write without this project: the script that `first` compares with."""
+    """The script that one would write without this project, for comparison in `first`."""
     data = load_data(make_config("copy", scale="smoke", seed=0), None, "auto")
     ray.init(include_dashboard=False)
     tuner = tune.Tuner(
-        tune.with_parameters(train_plainly, data=data),
+        tune.with_parameters(train_alone, data=data),
         tune_config=tune.TuneConfig(num_samples=2),
         run_config=tune.RunConfig(
             callbacks=[_FirstMetric()], storage_path=tempfile.mkdtemp(), verbose=0
@@ -178,7 +181,7 @@ def plain_script() -> None:
 
 
 def first(rounds: int) -> None:
-    """Both commands in turn, from a cold start each."""
+    """Time both commands, each from a cold start."""
     print("seconds from the command to the first metric", flush=True)
     for _ in range(rounds):
         folder = Path(tempfile.mkdtemp(prefix="first-"))
@@ -188,15 +191,17 @@ def first(rounds: int) -> None:
         sweep = time.time() - began
         process.wait()
         began = time.time()
-        asked = [sys.executable, "-m", "benchmarks.speed.overhead", "plain-script"]
-        told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
-        at = float(told.partition("first metric at ")[2].split()[0])
+        command = [sys.executable, "-m", "benchmarks.speed.overhead", "plain-script"]
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        at = float(output.partition("first metric at ")[2].split()[0])
         print(f"  sweep {sweep:.1f}, plain script {at - began:.1f}", flush=True)
 
 
 def main() -> None:
-    """One of the three."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Run one of the measurements."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("part", choices=["noop", "busy", "first", "plain-script"])
     parser.add_argument("--trials", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)

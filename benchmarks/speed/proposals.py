@@ -1,11 +1,12 @@
-"""What a sweep's sampler costs and finds beside Optuna's own, which looks at all trials.
+"""The sampler of a sweep compared with Optuna's own, which considers all trials.
 
-    python -m benchmarks.speed.proposals time       # a proposal, on made-up studies of many trials
-    python -m benchmarks.speed.proposals search     # the best of 600 trials, synthetic objective
+    python -m benchmarks.speed.proposals time       # per proposal, in synthetic studies
+    python -m benchmarks.speed.proposals search     # best of 600 trials on a synthetic objective
 
-Times are of the processor, so that other work on the machine does not count.
+Times are CPU times, which exclude other work on the machine.
 """
 
+import argparse
 import sys
 import time
 import warnings
@@ -23,11 +24,11 @@ from search_spaces.engine.tpe import STARTUP_TRIALS, sampler
 
 SIZES, ROUNDS = (100, 1_000, 4_000), 11
 TRIALS, SEEDS = 600, 8
-SHARED, BRANCH = 6, 2  # numbers that every point has, and that one of two kinds has beside
+SHARED, BRANCH = 6, 2  # parameters of all points, further parameters of one of two kinds
 
 
-def whole(seed: int) -> BaseSampler:
-    """Optuna's TPE with the settings of ours."""
+def unbounded(seed: int) -> BaseSampler:
+    """Optuna's TPE with the same options."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         return TPESampler(
@@ -39,10 +40,10 @@ def whole(seed: int) -> BaseSampler:
         )
 
 
-SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {"bounded": sampler, "all trials": whole}
+SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {"bounded": sampler, "all trials": unbounded}
 
 
-def made_up_study(size: int) -> tuple[optuna.Study, Callable[[Trial], object]]:
+def synthetic_study(size: int) -> tuple[optuna.Study, Callable[[Trial], object]]:
     """Random points of the space of ptb, half of them pruned, with random values."""
     space = search_spaces.bind(search_spaces.load("ptb"), "small", ("gumbel", "reinforce"))
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
@@ -58,34 +59,34 @@ def made_up_study(size: int) -> tuple[optuna.Study, Callable[[Trial], object]]:
     return study, space
 
 
-def seconds_a_proposal(study: optuna.Study, space: Callable[[Trial], object], name: str) -> float:
-    """The median of some proposals, none of which is told."""
-    found = []
+def seconds_per_proposal(study: optuna.Study, space: Callable[[Trial], object], name: str) -> float:
+    """Median time of several proposals, none of which is evaluated."""
+    seconds = []
     for seed in range(ROUNDS):
         study.sampler = SAMPLERS[name](seed)
         began = time.process_time()
         trial = study.ask()
         space(trial)
-        found.append(time.process_time() - began)
+        seconds.append(time.process_time() - began)
         study.tell(trial, state=TrialState.FAIL)
-    return median(found)
+    return median(seconds)
 
 
 def print_times() -> None:
-    """A row a size."""
+    """Print one row per size."""
     print("| trials | bounded, ms | all trials, ms |\n|---|---|---|", flush=True)
     for size in SIZES:
-        study, space = made_up_study(size)
-        each = [1e3 * seconds_a_proposal(study, space, name) for name in SAMPLERS]
+        study, space = synthetic_study(size)
+        each = [1e3 * seconds_per_proposal(study, space, name) for name in SAMPLERS]
         print(f"| {size:,} | " + " | ".join(f"{ms:.0f}" for ms in each) + " |", flush=True)
 
 
 class Objective:
-    """A turned bowl with ripples, in a space of two kinds of points, one of them a little worse."""
+    """A rotated bowl with ripples over two kinds of points, one of which is slightly worse."""
 
     def __init__(self, seed: int) -> None:
         rng, size = np.random.default_rng(seed), SHARED + BRANCH
-        self.turn, _ = np.linalg.qr(rng.normal(size=(size, size)))
+        self.rotation, _ = np.linalg.qr(rng.normal(size=(size, size)))
         self.best = rng.uniform(0.15, 0.85, size=size)
         self.weight = 10 ** np.linspace(0, -1.5, size)
 
@@ -94,13 +95,13 @@ class Objective:
         wide = trial.suggest_categorical("kind", ["narrow", "wide"]) == "wide"
         values += [trial.suggest_float(f"y{i}", 0, 1) if wide else 0.9 for i in range(BRANCH)]
         away = np.array(values) - self.best
-        bowl = (self.weight * (self.turn @ away) ** 2).sum()
+        bowl = (self.weight * (self.rotation @ away) ** 2).sum()
         ripples = 0.02 * (1 - np.cos(6 * np.pi * away)).mean()
         return float(bowl + ripples) + (0.0 if wide else 0.05)
 
 
-def best_found(name: str, seed: int) -> float:
-    """Of a search with two trials at a time, of which those with a bad start are pruned."""
+def best_value(name: str, seed: int) -> float:
+    """Best value of a search with two concurrent trials, in which bad starts are pruned."""
     study, objective = optuna.create_study(), Objective(seed)
     rng, starts, running = np.random.default_rng(seed), list[float](), list[tuple[Trial, float]]()
     for number in range(TRIALS):
@@ -119,21 +120,23 @@ def best_found(name: str, seed: int) -> float:
 
 
 def print_search() -> None:
-    """A row a seed."""
+    """Print one row per seed."""
     print(f"best of {TRIALS} trials\n\n| seed | bounded | all trials |\n|---|---|---|", flush=True)
     for seed in range(SEEDS):
-        found = [best_found(name, seed) for name in SAMPLERS]
-        print(f"| {seed} | " + " | ".join(f"{value:.5f}" for value in found) + " |", flush=True)
+        values = [best_value(name, seed) for name in SAMPLERS]
+        print(f"| {seed} | " + " | ".join(f"{value:.5f}" for value in values) + " |", flush=True)
 
 
 def main() -> int:
-    """Do what is asked for."""
+    """Run one of the comparisons."""
     jobs = {"time": print_times, "search": print_search}
-    if len(sys.argv) != 2 or sys.argv[1] not in jobs:
-        print(f"choose one of: {', '.join(jobs)}", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", choices=jobs)
+    part = parser.parse_args().part
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    jobs[sys.argv[1]]()
+    jobs[part]()
     return 0
 
 

@@ -1,7 +1,7 @@
-"""What a training step costs beside torch.nn.LSTM: `python -m benchmarks.speed.step`.
+"""Cost of a training step compared with torch.nn.LSTM.
 
-The whole table takes a few minutes and replaces the measured part of docs/performance.md;
-`--quick` measures one size in half a minute and only prints.
+python -m benchmarks.speed.step            # a few minutes; updates docs/performance.md
+python -m benchmarks.speed.step --quick    # one size, half a minute; prints only
 """
 
 import sys
@@ -20,7 +20,7 @@ from benchmarks.speed.cases import (
     training_step,
 )
 from benchmarks.speed.measure import machine, medians, peak_megabytes
-from benchmarks.speed.training import SECONDS_A_BACKEND, training_rates
+from benchmarks.speed.training import SECONDS_PER_BACKEND, training_rates
 from tardis_core.cli import Parser, command
 from tardis_core.errors import UserError
 
@@ -47,7 +47,7 @@ LENGTHS = (1250, 2500, 5000)
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of Markdown."""
+    """A Markdown table."""
     lines = [heading, ["---"] * len(heading), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
@@ -61,28 +61,28 @@ def compare(
 ) -> dict[Case, float]:
     """Median seconds of each case."""
     runs = {case.name: make(case, size) for case in cases}
-    found = medians(runs, seconds, tuple(case.name for case in slow))
-    return {case: found[case.name] for case in cases}
+    seconds_by_name = medians(runs, seconds, tuple(case.name for case in slow))
+    return {case: seconds_by_name[case.name] for case in cases}
 
 
-def ratios(found: dict[Case, float], cases: Sequence[Case]) -> list[str]:
-    """Each case's time over nn.LSTM's."""
-    return [f"{found[case] / found[TORCH_LSTM]:.2f}" for case in cases]
+def ratios(seconds: dict[Case, float], cases: Sequence[Case]) -> list[str]:
+    """The time of each case divided by that of nn.LSTM."""
+    return [f"{seconds[case] / seconds[TORCH_LSTM]:.2f}" for case in cases]
 
 
 def steps(names: Sequence[str], seconds: float) -> str:
-    """Training steps of every size with two threads and with one."""
+    """Training steps of every size, with two threads and with one."""
     fast, rest = [], []
     for threads in (2, 1):
         torch.set_num_threads(threads)
         for name in names:
             others = OTHERS if threads == 2 else []
             cases = [TORCH_LSTM, *NATIVE, *others]
-            found = compare(training_step, cases, SIZES[name], seconds, others)
-            start = [name, str(threads), f"{1000 * found[TORCH_LSTM]:.1f} ms"]
-            fast.append([*start, *ratios(found, NATIVE)])
+            times = compare(training_step, cases, SIZES[name], seconds, others)
+            start = [name, str(threads), f"{1000 * times[TORCH_LSTM]:.1f} ms"]
+            fast.append([*start, *ratios(times, NATIVE)])
             if others:
-                rest.append([name, *ratios(found, others)])
+                rest.append([name, *ratios(times, others)])
     names_of = [f"{case.kind}{' + norm' if case.norm else ''}" for case in NATIVE]
     others_of = [f"{c.kind}{' + norm' if c.norm else ''}, {c.backend}" for c in OTHERS]
     return (
@@ -94,7 +94,7 @@ def steps(names: Sequence[str], seconds: float) -> str:
 
 
 def memory(names: Sequence[str]) -> str:
-    """Peak memory of a training step."""
+    """Peak memory of a training step by size."""
     rows = []
     for name in names:
         peaks = [peak_megabytes(case, SIZES[name]) for case in MEMORY]
@@ -102,27 +102,27 @@ def memory(names: Sequence[str]) -> str:
     more = SIZES["m"]._replace(K=256)
     peaks = [peak_megabytes(case, more) for case in MEMORY[1:4]]
     rows.append(["m, K = 256", "", *(f"{peak:.0f}" for peak in peaks), ""])
-    return "### Peak memory of a training step, MB (weights aside)\n\n" + table(
+    return "### Peak memory of a training step, MB (without the weights)\n\n" + table(
         ["size", *(case.name for case in MEMORY)], rows
     )
 
 
 def growth() -> str:
-    """Time against the number of cells, and against the length."""
+    """Time by number of cells and by length."""
     torch.set_num_threads(1)
     cases = [TORCH_LSTM, Case("gumbel"), Case("reinforce")]
     cells = []
     for K in CELLS:
-        found = compare(training_step, cases, GROWTH._replace(K=K), 6)
-        cells.append([str(K), *ratios(found, cases[1:])])
+        times = compare(training_step, cases, GROWTH._replace(K=K), 6)
+        cells.append([str(K), *ratios(times, cases[1:])])
     torch.set_num_threads(2)
     lengths = []
     for T in LENGTHS:
         size = SIZES["s"]._replace(T=T)
-        found = compare(training_step, cases[:2], size, 6)
+        times = compare(training_step, cases[:2], size, 6)
         peak = peak_megabytes(cases[1], size)
-        times = [f"{1000 * found[case]:.0f}" for case in cases[:2]]
-        lengths.append([f"{T:,}", *times, f"{peak:.0f}"])
+        milliseconds = [f"{1000 * times[case]:.0f}" for case in cases[:2]]
+        lengths.append([f"{T:,}", *milliseconds, f"{peak:.0f}"])
     return (
         "### Growth\n\nWith the number of cells, as a multiple of `nn.LSTM` "
         "(T 100, B 32, H 256, one thread):\n\n"
@@ -133,34 +133,34 @@ def growth() -> str:
 
 
 def without_gradients(names: Sequence[str]) -> str:
-    """Evaluation of a batch, and generation of one sequence."""
+    """Evaluation of a batch and generation of one sequence."""
     rows = []
     torch.set_num_threads(2)
     for name in names:
-        for what, make, scale in (("evaluation", evaluation, 1e3), ("a symbol", generation, 2e4)):
-            found = compare(make, PLAIN, SIZES[name], 3)
-            base = f"{scale * found[TORCH_LSTM]:.{1 if scale == 1e3 else 0}f}"
+        for what, make, scale in (("evaluation", evaluation, 1e3), ("one symbol", generation, 2e4)):
+            times = compare(make, PLAIN, SIZES[name], 3)
+            base = f"{scale * times[TORCH_LSTM]:.{1 if scale == 1e3 else 0}f}"
             unit = "ms" if what == "evaluation" else "us"
-            rows.append([name, what, f"{base} {unit}", *ratios(found, PLAIN[1:])])
+            rows.append([name, what, f"{base} {unit}", *ratios(times, PLAIN[1:])])
     return (
         "### Without gradients, as a multiple of `nn.LSTM`\n\n"
-        "Evaluation of a batch, and one symbol at a time of one sequence; two threads:\n\n"
+        "Evaluation of a batch, and generation of one sequence symbol by symbol; two threads:\n\n"
         + table(["size", "what", "nn.LSTM", *(case.name for case in PLAIN[1:])], rows)
     )
 
 
 def training(data_dir: str | None) -> str:
-    """Symbols a second of a real training run."""
+    """Symbols per second of a real training run."""
     rates, data = training_rates(data_dir)
     rows = [
         [backend, *(f"{rates[backend, threads]:,.0f}" for threads in (1, 2))]
         for backend in ("reference", "torch", "native")
     ]
     return (
-        "### Training on Penn Treebank: symbols a second\n\n"
+        "### Training on the Penn Treebank: symbols per second\n\n"
         "`python -m tardis_core.train ptb --scale small --set model.backend=...`, TARDIS with\n"
-        f"gumbel, data {data}; head, loss and optimiser included; "
-        f"{SECONDS_A_BACKEND} seconds a figure:\n\n"
+        f"gumbel, data {data}; including head, loss and optimiser; "
+        f"{SECONDS_PER_BACKEND} seconds per number:\n\n"
         + table(["backend", "one thread", "two threads"], rows)
     )
 
@@ -170,24 +170,22 @@ def write_page(text: str) -> None:
     before, begin, rest = PAGE.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise UserError(f"{PAGE} has no place for the figures, between {BEGIN} and {END}")
+        raise UserError(f"{PAGE} must have the lines {BEGIN} and {END}")
     PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
 
 
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; write the page if everything was measured."""
-    parser = Parser(prog="python -m benchmarks.speed.step", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one size only, nothing is written")
-    parser.add_argument("--size", default="s", help=f"of --quick: {', '.join(SIZES)} (default: s)")
-    parser.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
+    """Measure and print; update the page after a full run."""
+    parser = Parser(
+        prog="python -m benchmarks.speed.step", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--quick", action="store_true", help="measure one size and write nothing")
+    parser.add_argument("--size", default="s", help="size for --quick (default: s)", choices=SIZES)
+    parser.add_argument("--data-dir", metavar="DIR", help="data directory (default: TARDIS_DATA)")
     options = parser.parse_args(arguments)
-    if options.size not in SIZES:
-        raise UserError(f"--size is one of {', '.join(SIZES)}, not {options.size!r}")
     if not options.quick and not PAGE.exists():
-        raise UserError(
-            f"{PAGE} is not here: start it in the folder of the project, or use --quick"
-        )
+        raise UserError(f"{PAGE} must exist: run this in the folder of the project, or use --quick")
     names = [options.size] if options.quick else list(SIZES)
     parts = [
         lambda: f"Measured on {machine()}.\n",

@@ -1,4 +1,4 @@
-"""Symbols a second of training on Penn Treebank, by each backend."""
+"""Training speed on the Penn Treebank in symbols per second, by backend."""
 
 import time
 
@@ -8,11 +8,11 @@ from tardis_core.build import load_data
 from tardis_core.config import make_config
 from tardis_core.training.loop import Trainer
 
-SECONDS_A_BACKEND = 6
+SECONDS_PER_BACKEND = 6
 
 
 def training_rates(data_dir: str | None) -> tuple[dict[tuple[str, int], float], str]:
-    """By backend and number of threads; and the name of the data."""
+    """Symbols per second by backend and number of threads, and the name of the data."""
     rates, trainer = {}, None
     for threads in (1, 2):
         torch.set_num_threads(threads)
@@ -27,7 +27,7 @@ def training_rates(data_dir: str | None) -> tuple[dict[tuple[str, int], float], 
 def _rate(trainer: Trainer) -> float:
     trainer.step()  # to warm up
     symbols, started = 0, time.perf_counter()
-    while time.perf_counter() - started < SECONDS_A_BACKEND:
+    while time.perf_counter() - started < SECONDS_PER_BACKEND:
         symbols += trainer.task.train_batch(trainer.update).scored_TB.numel()
         trainer.step()
     return symbols / (time.perf_counter() - started)

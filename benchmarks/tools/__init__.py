@@ -1,1 +1,1 @@
-"""What benchmarks and tests look with: a browser, screenshots, sanitizers."""
+"""Plots, screenshots, sanitizers and the coverage of intervals."""

@@ -1,4 +1,4 @@
-"""Learning curves of runs side by side.
+"""Plot the learning curves of several runs.
 
 python -m benchmarks.tools.curves RUN ... --out curves.png
 """
@@ -18,33 +18,35 @@ from tardis_core.tasks.base import TASKS
 
 
 def read(run: Path) -> tuple[str, str, list[dict[str, float]]]:
-    """The task of a run, its name in a legend, and its validations."""
+    """The task of a run, its label and its validations."""
     try:
         config = config_from_dict(json.loads((run / "config.json").read_text())["config"])
         with open(run / "metrics.csv") as file:
             rows = [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
     except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"{run} is not the folder of a run: {error}") from error
+        raise UserError(f"{run} must be the folder of a run: {error}") from error
     return config.task, f"{config.system}, seed {config.seed}", rows
 
 
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Draw the validation metric of every run against its updates."""
-    parser = Parser(prog="python -m benchmarks.tools.curves", description=__doc__)
-    parser.add_argument("runs", nargs="+", type=Path, help="folders of runs of one task")
-    parser.add_argument("--out", required=True, help="the PNG to write")
-    parser.add_argument("--title", default="", help="what was measured, on what")
-    parser.add_argument("--top", type=float, help="upper end of the metric's axis")
+    """Plot the validation metric of every run over its updates."""
+    parser = Parser(
+        prog="python -m benchmarks.tools.curves", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of runs of the same task")
+    parser.add_argument("--out", required=True, help="PNG file to write")
+    parser.add_argument("--title", default="", help="title of the plot")
+    parser.add_argument("--top", type=float, help="upper limit of the metric's axis")
     options = parser.parse_args(arguments)
-    read_runs = [read(run) for run in options.runs]
-    tasks = {task for task, _, _ in read_runs}
+    runs = [read(run) for run in options.runs]
+    tasks = {task for task, _, _ in runs}
     if len(tasks) != 1:
-        raise UserError(f"the runs must be of one task, not of {', '.join(sorted(tasks))}")
+        raise UserError(f"the runs must be of one task, not {', '.join(sorted(tasks))}")
     metric = TASKS.get(tasks.pop()).metric
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
-    for _, label, rows in read_runs:
+    for _, label, rows in runs:
         updates = [row["update"] for row in rows]
         axes.plot(updates, [row[f"valid_{metric.name}"] for row in rows], marker=".", label=label)
     axes.set(xlabel="updates", ylabel=f"validation {metric.name} ({metric.unit})")

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from tardis_core.errors import require
 from tardis_core.estimators.base import ESTIMATORS, Episode, Estimator, Tried, one_hot_argmax
+from tardis_core.settings import setting
 
 STATISTICS_RATE = 0.01  # of the running mean and variance
 
@@ -16,23 +17,43 @@ STATISTICS_RATE = 0.01  # of the running mean and variance
 class ReinforceConfig:
     """The knobs of Eq. (16) and of the auxiliary cost."""
 
-    auxiliary: bool = True  # the reward comes from the memory-only head (the paper's R')
-    auxiliary_attached: bool = False  # that head's cost trains also what the memory holds
-    auxiliary_share: float = 1.0  # of that reward; the rest is the model's own log-likelihood
-    auxiliary_until: float = 0.0  # the share falls to that from 1 until this part of the training
-    gamma: float = 0.95  # discount of future rewards
-    baseline: Literal["batch", "running", "input", "none"] = "batch"
-    copies: int = 1  # runs of every sequence; the baseline `batch` is then that of its other runs
-    # 0 judges every read by what followed it. Above 0 one of so many last reads of each sequence is
-    # judged, by what would have followed each cell; baseline and normalisation then have no part.
-    tried: int = 0
-    normalise_variance: bool = True  # divide by max(1, running deviation), Mnih & Gregor 2014
-    weight: float = 0.1  # of the policy loss beside the loss of the task
-    rate: float = 1.0  # learning rate of what chooses the cells, times `training.learning_rate`
-    attached: bool = False  # whether it trains also what the read logits are made of
-    entropy: float = 0.1  # bonus for undecided reads, at the start; it moves ...
-    entropy_final: float = 0.0  # ... to this (below 0 it is a penalty) ...
-    entropy_until: float = 0.7  # ... until this share of the training
+    auxiliary: bool = setting(
+        True, "whether the reward comes from the memory-only head (the paper's R')"
+    )
+    auxiliary_attached: bool = setting(
+        False, "whether the memory-only head's cost also trains what the memory holds"
+    )
+    auxiliary_share: float = setting(
+        1.0, "share of the memory-only head's reward; the rest is the model's own"
+    )
+    auxiliary_until: float = setting(
+        0.0, "share of the training in which auxiliary_share falls from 1 to its value"
+    )
+    gamma: float = setting(0.95, "discount of future rewards per step")
+    baseline: Literal["batch", "running", "input", "none"] = setting(
+        "batch",
+        "subtracted from rewards: mean of the other sequences, running mean, linear in the input",
+    )
+    copies: int = setting(
+        1, "runs of each sequence per batch; the batch baseline then compares these runs"
+    )
+    tried: int = setting(
+        0,
+        "if above 0, one of so many last reads is judged by what each cell would have led to; "
+        "0 judges every read by what followed it",
+    )
+    normalise_variance: bool = setting(
+        True, "whether returns are divided by their running deviation, if above 1"
+    )
+    weight: float = setting(0.1, "weight of the policy loss beside the loss of the task")
+    rate: float = setting(1.0, "learning rate of the addressing, times training.learning_rate")
+    attached: bool = setting(
+        False, "whether the policy gradient also trains what the read logits are computed from"
+    )
+    entropy: float = setting(0.1, "initial bonus for undecided reads; it falls linearly to zero")
+    entropy_until: float = setting(
+        0.7, "share of the training in which the entropy bonus falls to zero"
+    )
 
     def __post_init__(self) -> None:
         for name in ("auxiliary_share", "auxiliary_until", "gamma"):
@@ -86,6 +107,7 @@ class Reinforce(Estimator):
     """The gradient of the expected discounted return."""
 
     Config = ReinforceConfig
+    read_gradient = "none"
     reward_mean: Tensor
     return_variance: Tensor
 
@@ -147,10 +169,9 @@ class Reinforce(Estimator):
         return W * (value_B * episode.mask_TB[tried.step_B, everyone]).sum()
 
     def _entropy_bonus(self, progress: float) -> float:
-        """Reads explore at first. Those that are worth nothing never settle by themselves, and each
-        of them overwrites a cell: a penalty at the end makes them settle."""
-        first, last = self.config.entropy, self.config.entropy_final
-        return first + (last - first) * min(1.0, progress / self.config.entropy_until)
+        """Reads explore at first; the bonus falls linearly to zero."""
+        first = self.config.entropy
+        return first - first * min(1.0, progress / self.config.entropy_until)
 
     def _share(self, progress: float) -> float:
         """Of the auxiliary reward: all of it at first, where it is asked to fall."""

@@ -14,7 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from tardis_core.errors import require
+from tardis_core.kernels import Needs
 from tardis_core.registry import Registry
+from tardis_core.settings import setting
 
 State = Any  # a (nested) named tuple of tensors
 
@@ -42,12 +44,18 @@ class Hidden(NamedTuple):
 class ModelConfig:
     """What all sequence models share."""
 
-    hidden: int = 128  # H, the size of the hidden state
-    embedding: int = 0  # width of learned input vectors for symbols; 0 feeds one-hot vectors
-    head: int = 0  # width of the hidden layer g of the output head; 0 takes `hidden`
-    dropout: float = 0.0  # on the input vectors and on the hidden layer of the output head
-    # Of tardis_core.kernels; all compute the same. auto takes the fastest that can.
-    backend: Literal["auto", "reference", "torch", "native"] = "auto"
+    hidden: int = setting(128, "number of hidden units (H)")
+    embedding: int = setting(
+        0, "width of learned vectors for input symbols; 0 uses one-hot vectors"
+    )
+    head: int = setting(0, "width of the hidden layer of the output head; 0 uses model.hidden")
+    dropout: float = setting(
+        0.0, "dropout rate of the inputs and of the output head's hidden layer"
+    )
+    backend: Literal["auto", "reference", "torch", "native"] = setting(
+        "auto",
+        "implementation of the time loop; all compute the same, auto takes the fastest available",
+    )
 
     def __post_init__(self) -> None:
         require(self.hidden >= 1, f"model.hidden must be at least 1, not {self.hidden}")
@@ -71,6 +79,7 @@ class SequenceModel(nn.Module, ABC):
     discrete: ClassVar[bool] = False  # whether it needs an estimator
     reads_alone: ClassVar[bool] = False  # whether reads are all it chooses: each can be tried
     two_parts: ClassVar[bool] = False  # whether `forward` also takes `boundary_TB` and `asked_TB`
+    recurrence: ClassVar[str | None] = None  # of `kernel_needs`; see `declared`
 
     config: ModelConfig
     read_width: int = 0
@@ -101,6 +110,10 @@ class SequenceModel(nn.Module, ABC):
         Without noise the model is deterministic, as at evaluation.
         """
 
+    def kernel_needs(self) -> Needs:
+        """What a backend of `tardis_core.kernels` must provide; without a kernel, `reference`."""
+        return Needs()
+
     def choosing(self) -> Sequence[nn.Module]:
         """The parts that choose cells; an estimator may train them at a rate of its own."""
         return ()
@@ -113,6 +126,14 @@ class SequenceModel(nn.Module, ABC):
 
         For averages over batches and for schedules; nothing of a sequence may stay.
         """
+
+
+def declared(part: nn.Module, name: str) -> Any:
+    """A class attribute that says which kernel computes the same as this class.
+
+    It counts for the class that declares it: a subclass may compute something else.
+    """
+    return vars(type(part)).get(name)
 
 
 MODELS: Registry[type[SequenceModel]] = Registry("model", "tardis_core.models")

@@ -14,7 +14,7 @@ from optuna.trial import TrialState
 
 from orchestrator.doctor import main as doctor
 from orchestrator.execution.checkpoints import experiments
-from orchestrator.execution.search import open_study
+from orchestrator.execution.study import open_study
 from orchestrator.planning.plan import PLAN_FILE
 from orchestrator.tracking.events import Metrics
 from tests.support.browser import CHROMIUM, Browser
@@ -33,6 +33,7 @@ from tests.support.real_sweeps import (
     wait_for,
 )
 
+pytestmark = pytest.mark.slow
 TRIALS, MORE = 4, 2
 UPDATES = TINY["training.updates"]
 STATUS = {TrialState.COMPLETE: "FINISHED", TrialState.PRUNED: "KILLED", TrialState.FAIL: "FAILED"}

@@ -1,4 +1,4 @@
-"""The benchmark of a training step: what it prints, what it writes, what its memory is."""
+"""The benchmark of a training step: its output, the page it writes, its memory measurement."""
 
 import pytest
 import torch
@@ -22,17 +22,24 @@ def test_quick_prints_the_tables_of_one_size_and_writes_nothing(
     monkeypatch.chdir(tmp_path)
     assert step.main(["--quick"]) == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| s |")]
-    assert [row.count("|") for row in rows] == [10, 10, 8, 7, 7]  # 2 and 1 threads, others, without
+    assert [row.count("|") for row in rows] == [
+        10,
+        10,
+        8,
+        7,
+        7,
+    ]  # two and one threads, other backends, without gradients
     assert all(float(cell) >= 0 for cell in rows[0].strip("| ").split(" | ")[3:])
     assert not list(tmp_path.iterdir())
 
 
-def test_a_size_that_is_not_there_is_refused(capsys):
+def test_an_unknown_size_is_rejected(capsys):
     assert step.main(["--quick", "--size", "xxl"]) == 2
-    assert "--size is one of s, m, l, xl" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert all(f"'{size}'" in error or size in error for size in ("--size", "xxl", "xl"))
 
 
-def test_without_the_page_nothing_is_measured_in_vain(tmp_path, monkeypatch, capsys):
+def test_a_missing_page_is_reported_before_measuring(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert step.main([]) == 2
     assert "--quick" in capsys.readouterr().err
@@ -46,7 +53,7 @@ def test_only_the_measured_part_of_the_page_is_replaced(tmp_path, monkeypatch):
     assert page.read_text() == f"before\n{step.BEGIN}\n\nnew\n\n{step.END}\nafter\n"
 
 
-def test_the_peak_counts_what_a_step_takes():
+def test_the_peak_contains_the_memory_of_a_step():
     before = torch.get_num_threads()
     try:
         peak = measure.peak_here(TORCH_LSTM, TINY._replace(T=400, B=64, H=64))

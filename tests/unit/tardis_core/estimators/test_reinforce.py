@@ -229,12 +229,9 @@ def test_without_variance_normalisation_nothing_is_divided_or_learned():
     assert estimator.return_variance.item() == 4.0
 
 
-@pytest.mark.parametrize(
-    ("final", "bonuses"), [(0.0, (0.3, 0.15, 0.0, 0.0)), (-0.1, (0.3, 0.1, -0.1, -0.1))]
-)
-def test_the_entropy_bonus_moves_to_its_final_value(final, bonuses):
-    estimator = make(weight=2.0, entropy=0.3, entropy_final=final, entropy_until=0.5)
-    for progress, bonus in zip((0.0, 0.25, 0.5, 0.9), bonuses, strict=True):
+def test_the_entropy_bonus_falls_to_zero():
+    estimator = make(weight=2.0, entropy=0.3, entropy_until=0.5)
+    for progress, bonus in ((0.0, 0.3), (0.25, 0.15), (0.5, 0.0), (0.9, 0.0)):
         loss, figures = estimator.loss(episode([[0.0], [0.0]], progress=progress))
         assert loss.item() == pytest.approx(-2.0 * bonus * LN2, abs=1e-12)
         assert figures["read_entropy"].item() == pytest.approx(LN2)

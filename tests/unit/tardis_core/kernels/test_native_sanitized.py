@@ -8,6 +8,7 @@ import pytest
 from tests.support import sanitizers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sanitizer", sanitizers.SANITIZERS)
 def test_edges_are_clean(sanitizer):
     if not sanitizers.available(sanitizer):
