@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,6 +25,7 @@ from orchestrator.tracking.event_log import LOG, scan
 from orchestrator.tracking.events import Event, Metrics, TrialEnded, TrialStarted
 from orchestrator.tracking.states import ERROR_TAG, State
 from tardis_core.text import duration, short
+from tardis_core.training.best import best_row, phase_start
 
 REFRESH_SECONDS = 1.0
 SILENCE_SECONDS = 60.0  # without a terminal: the longest time without a line
@@ -184,23 +185,31 @@ def _line(text: str, style: str = "") -> Text:
 
 
 def rows_of(events: Iterable[Event], plan: SweepPlan) -> dict[int, Row]:
-    """The trials that a log tells of."""
+    """The trials of an event log."""
     rows: dict[int, Row] = {}
-    better = min if plan.better == "lower" else max
+    validations: dict[int, list[dict[str, float]]] = defaultdict(list)
+    key = f"valid_{plan.metric}"
     for event in events:
         match event:
             case TrialStarted(number=number, params=params):
                 row = rows.setdefault(number, Row())
                 row.state, row.settings = State.RUNNING, params or row.settings
-            case Metrics(number=number, values=values) if f"valid_{plan.metric}" in values:
-                row, value = rows.setdefault(number, Row()), values[f"valid_{plan.metric}"]
-                row.results += 1
-                if value == value:  # not NaN
-                    row.value = value if row.value is None else better(row.value, value)
+            case Metrics(number=number, values=values) if key in values:
+                validations[number].append({"update": event.step, key: values[key]})
+                rows.setdefault(number, Row()).results += 1
             case TrialEnded(number=number, tags=tags):
                 row = rows.setdefault(number, Row())
                 row.state, row.reason = State.from_event(event), tags.get(ERROR_TAG, "")
+    for number, history in validations.items():
+        best = best_row(history, key, plan.better, _phase_start(rows[number].settings))
+        rows[number].value = None if best is None else best[key]
     return rows
+
+
+def _phase_start(settings: Mapping[str, str]) -> float:
+    """`phase_start` of settings as the log has them, in text."""
+    names = ("memory.vary_cells_from", "training.updates")
+    return phase_start({name: float(settings[name]) for name in names if name in settings})
 
 
 class View(TrialEnds):

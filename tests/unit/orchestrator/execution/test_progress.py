@@ -255,6 +255,14 @@ def test_a_trial_that_was_resumed_after_its_end_is_running():
     assert rows_of(events[:2], PLAN)[0].state is State.STOPPED
 
 
+def test_of_a_past_trial_the_best_is_sought_where_its_trainer_sought_it():
+    params = {"memory.vary_cells_from": "0.5", "training.updates": "40"}
+    values = {10: 1.0, 20: 1.1, 30: 1.5, 40: 1.4}
+    events = [TrialStarted(0, params)]
+    events += [Metrics(0, step, {"valid_bpc": value}) for step, value in values.items()]
+    assert rows_of(events, PLAN)[0].value == 1.4
+
+
 def test_time_left_counts_what_running_trials_have_done():
     rows = {number: Row(State.COMPLETE, 1.0, 4) for number in range(9)}
     rows[9] = Row(State.RUNNING, 1.0, 2)  # half of its four results
