@@ -15,14 +15,14 @@ from torch import Tensor
 from tardis_core.errors import UserError
 from tardis_core.estimators.gumbel import Gumbel
 from tardis_core.estimators.reinforce import Reinforce
-from tardis_core.kernels import inputs, library, native, torch_sequence
+from tardis_core.kernels import inputs, library, native, torch_sequence, triton_sequence
 from tardis_core.models.base import Hidden, SequenceModel, State
 
 if TYPE_CHECKING:
     from tardis_core.models.baselines.lstm import Lstm
     from tardis_core.models.tardis import Tardis
 
-_RUN = {"native": native.run, "torch": torch_sequence.run}  # the fastest first
+_RUN = {"native": native.run, "torch": torch_sequence.run, "triton": triton_sequence.run}  # the fastest first
 _log = logging.getLogger("tardis_core")
 
 

@@ -47,7 +47,7 @@ class ModelConfig:
     head: int = 0  # width of the hidden layer g of the output head; 0 takes `hidden`
     dropout: float = 0.0  # on the input vectors and on the hidden layer of the output head
     # Of tardis_core.kernels; all compute the same. auto takes the fastest that can.
-    backend: Literal["auto", "reference", "torch", "native"] = "auto"
+    backend: Literal["auto", "reference", "torch", "native", "triton"] = "auto"
 
     def __post_init__(self) -> None:
         require(self.hidden >= 1, f"model.hidden must be at least 1, not {self.hidden}")
