@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from tardis_core.models.baselines.lstm import Lstm
     from tardis_core.models.tardis import Tardis
 
-_RUN = {"native": native.run, "torch": torch_sequence.run, "triton": triton_sequence.run}  # the fastest first
+_RUN = {
+    "native": native.run,
+    "torch": torch_sequence.run,
+    "triton": triton_sequence.run,
+}  # the fastest first
 _log = logging.getLogger("tardis_core")
 
 

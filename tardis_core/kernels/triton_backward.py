@@ -11,12 +11,24 @@ from torch.nn import functional as F
 
 from tardis_core.kernels import triton_kernels as kernels
 from tardis_core.kernels.inputs import Fixed, Outputs, Trained
-from tardis_core.kernels.triton_forward import Sizes, Tape, readable, reset_first, state_weights
+from tardis_core.kernels.triton_forward import (
+    Sizes,
+    Tape,
+    product_dtype,
+    readable,
+    reset_first,
+    state_weights,
+)
 
 
-def over_time(slopes: Tensor, factors: Tensor) -> Tensor:
-    """The gradient of a weight: the sum over all steps of slope times what it was multiplied by."""
-    return slopes.flatten(0, -2).t() @ factors.flatten(0, -2)
+def over_time(slopes: Tensor, factors: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """The gradient of a weight: the sum over all steps of slope times what it was multiplied by.
+
+    Args:
+        dtype: of the product; that of the factors unless it is given.
+    """
+    left, right = slopes.flatten(0, -2).t(), factors.flatten(0, -2)
+    return (left.to(dtype or right.dtype) @ right.to(dtype or right.dtype)).to(factors.dtype)
 
 
 def _start(gradient: Tensor | None, like: Tensor) -> Tensor:
@@ -34,9 +46,9 @@ class _Gates:
     ) -> None:
         self.trained, self.fixed, self.tape, self.size = trained, fixed, tape, size
         self.incoming, self.none = incoming, trained.x_TBD
-        new = trained.x_TBD
+        new, self.dtype = trained.x_TBD, product_dtype(trained, fixed)
         self.dz_TBG = torch.empty_like(tape.z_TBG)
-        self.r_slopes_BG = new.new_empty(size.B, size.G)
+        self.r_slopes_BG = new.new_empty(size.B, size.G, dtype=self.dtype)
         self.held_BH = _start(incoming.h_BH, trained.h_BH)
         self.dc_BH = _start(incoming.c_BH, trained.c_BH)
         self.dgain_B4H, self.dbias_B4H = new.new_zeros(2, size.B, 4 * size.H).unbind()
@@ -92,7 +104,7 @@ class _Gates:
         R = self.size.G - 4 * H
         db_G = self.dz_TBG.sum((0, 1)).roll(-R)
         gradients = {
-            "W_x_GD": over_time(self.dz_TBG, trained.x_TBD).roll(-R, 0),
+            "W_x_GD": over_time(self.dz_TBG, trained.x_TBD, self.dtype).roll(-R, 0),
             "W_h_GH": dW_h_GH.roll(-R, 0),
         }
         if trained.W_r_GQ is not None:
@@ -100,7 +112,7 @@ class _Gates:
             if self.fixed.reset:  # the candidate has seen alpha r
                 candidate_TBH = self.dz_TBG[..., -H:] * tape.reset_TB2[..., :1]
                 slopes_TBG = torch.cat([self.dz_TBG[..., :-H], candidate_TBH], 2)
-            gradients["W_r_GQ"] = over_time(slopes_TBG, tape.r_TBQ).roll(-R, 0)
+            gradients["W_r_GQ"] = over_time(slopes_TBG, tape.r_TBQ, self.dtype).roll(-R, 0)
         if trained.gain_4H is not None:  # what is normalised gets its bias afterwards
             db_G[: 4 * H] = self.dbias_B4H.sum(0)
             gradients["gain_4H"] = self.dgain_B4H.sum(0).view_as(trained.gain_4H)
@@ -115,6 +127,7 @@ class _Memory:
     ) -> None:
         self.trained, self.fixed, self.tape, self.size = trained, fixed, tape, size
         self.incoming, new = incoming, trained.x_TBD
+        dtype = product_dtype(trained, fixed)
         self.soft = trained.w_tau_1H is not None
         self.addressed = self.soft or incoming.pi_TBK is not None
         self.content_BKC, self.cells_BKP = tape.content_BKC.clone(), tape.cells_BKP.clone()
@@ -123,8 +136,8 @@ class _Memory:
         self.da_BP = new.new_zeros(size.B, size.P)
         self.dcommon_TBP, self.drow_TBP = new.new_zeros(2, *tape.common_TBP.shape).unbind()
         self.scratch_BK = new.new_empty(size.B, size.K)
-        self.dr_BQ = new.new_empty(size.B, size.A + size.C)
-        self.W_r_GQ = reset_first(trained.W_r_GQ, size.H)
+        self.dr_BQ = new.new_empty(size.B, size.A + size.C, dtype=dtype)
+        self.W_r_GQ = reset_first(trained.W_r_GQ, size.H).to(dtype)
         self.address_KA = fixed.address_KA.contiguous()
         self.noise_TBK = readable(fixed.read_noise_TBK, new)
         self.mask_TB = readable(fixed.mask_TB, new)
@@ -229,23 +242,24 @@ def backward(trained: Trained, fixed: Fixed, tape: Tape, incoming: Outputs) -> T
     size = Sizes.of(trained, fixed)
     gates = _Gates(trained, fixed, tape, incoming, size)
     memory = _Memory(trained, fixed, tape, incoming, size) if size.K else None
-    weights_VH = _weights_back(trained, fixed)
-    slopes_TBV = trained.x_TBD.new_zeros(size.T + 1, size.B, weights_VH.shape[0])
-    dh_BH = trained.x_TBD.new_zeros(size.B, size.H)
+    dtype = product_dtype(trained, fixed)
+    weights_VH = _weights_back(trained, fixed).to(dtype)
+    slopes_TBV = weights_VH.new_zeros(size.T + 1, size.B, weights_VH.shape[0])
+    dh_BH = weights_VH.new_zeros(size.B, size.H)
     for t in range(size.T if size.B else -1, -1, -1):
         if t < size.T:
             gates.step(t, dh_BH, slopes_TBV)
         if memory is not None:
             memory.step(t, slopes_TBV, gates.r_slopes_BG)
         torch.mm(slopes_TBV[t], weights_VH, out=dh_BH)
-    by_state_VH = over_time(slopes_TBV, tape.h_TBH)
+    by_state_VH = over_time(slopes_TBV, tape.h_TBH, dtype)
     first = size.gates_at
     gradients = {"h_BH": dh_BH + gates.held_BH, "c_BH": gates.dc_BH}
     gradients |= gates.weights(by_state_VH[first : first + size.G])
     if memory is not None:
         gradients |= memory.weights(by_state_VH)
         if memory.soft:
-            gradients["b_tau_1"] = slopes_TBV[..., -1].sum().view(1)
+            gradients["b_tau_1"] = slopes_TBV[..., -1].sum(dtype=trained.x_TBD.dtype).view(1)
     if trained.x_TBD.requires_grad:
         gradients["x_TBD"] = gates.dz_TBG @ reset_first(trained.W_x_GD, size.H)
         if memory is not None and memory.addressed and fixed.attached:

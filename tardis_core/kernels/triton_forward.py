@@ -111,6 +111,17 @@ def readable(tensor: Tensor | None, otherwise: Tensor) -> Tensor:
     return tensor.contiguous().view(torch.uint8 if tensor.dtype == torch.bool else tensor.dtype)
 
 
+def product_dtype(trained: Trained, fixed: Fixed) -> torch.dtype:
+    """The precision of the matrix products: that of the state, or a lower one."""
+    return fixed.product_dtype or trained.x_TBD.dtype
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> Tensor:
+    """`F.linear` with its product in `dtype`, the result in the precision of x."""
+    product = F.linear(x.to(dtype), weight.to(dtype)).to(x.dtype)
+    return product.add_(bias)
+
+
 def state_weights(trained: Trained) -> Tensor:
     """All rows that a state is multiplied by: micro-state, its read logits, gates, read logits."""
     gates_GH = reset_first(trained.W_h_GH, trained.W_h_GH.shape[1])
@@ -120,12 +131,12 @@ def state_weights(trained: Trained) -> Tensor:
     return torch.cat([trained.W_m_CH, row_PH, gates_GH, trained.read_W_h_PH])
 
 
-def _gate_inputs(trained: Trained, H: int) -> Tensor:
+def _gate_inputs(trained: Trained, H: int, dtype: torch.dtype) -> Tensor:
     """W_x x + b; with layer normalisation the bias of the gates comes after it."""
     b_G = reset_first(trained.b_G, H)
     if trained.gain_4H is not None:
         b_G = torch.cat([b_G[: -4 * H], torch.zeros_like(b_G[-4 * H :])])
-    return F.linear(trained.x_TBD, reset_first(trained.W_x_GD, H), b_G).contiguous()
+    return linear(trained.x_TBD, reset_first(trained.W_x_GD, H), b_G, dtype)
 
 
 def _tape(trained: Trained, fixed: Fixed, size: Sizes) -> Tape:
@@ -134,7 +145,7 @@ def _tape(trained: Trained, fixed: Fixed, size: Sizes) -> Tape:
     new: Any = trained.x_TBD.new_empty
     h_TBH, c_TBH = new(2, T + 1, B, H).unbind()
     h_TBH[0], c_TBH[0] = trained.h_BH, trained.c_BH
-    tape = Tape(_gate_inputs(trained, H), h_TBH, c_TBH)
+    tape = Tape(_gate_inputs(trained, H, product_dtype(trained, fixed)), h_TBH, c_TBH)
     if trained.gain_4H is not None:
         tape = tape._replace(deviation_TB4=new(T, B, 4))
     if fixed.reset:
@@ -160,17 +171,17 @@ class _Memory:
     def __init__(self, trained: Trained, fixed: Fixed, tape: Tape, size: Sizes) -> None:
         self.trained, self.fixed, self.tape, self.size = trained, fixed, tape, size
         self._start()
-        new = trained.x_TBD
+        new, dtype = trained.x_TBD, product_dtype(trained, fixed)
         self.cells_BKP = F.linear(self.content_BKC, trained.read_W_c_PC) + trained.address_KP
         self.usage_logits_BP = self.reads_BK @ trained.read_W_u_PK.t()
         self.W_u_KP = trained.read_W_u_PK.t().contiguous()
         self.usage_sum_P = self.W_u_KP.sum(0)
-        self.x_logits_TBP = F.linear(new, trained.read_W_x_PD, trained.read_b_P).contiguous()
+        self.x_logits_TBP = linear(new, trained.read_W_x_PD, trained.read_b_P, dtype)
         self.address_KP = trained.address_KP.contiguous()
         self.address_KA = fixed.address_KA.contiguous()
         self.noise_TBK = readable(fixed.read_noise_TBK, new)
         self.mask_TB = readable(fixed.mask_TB, new)
-        self.r_BQ = new.new_empty(size.B, size.A + size.C)
+        self.r_BQ = new.new_empty(size.B, size.A + size.C, dtype=dtype)
 
     def _start(self) -> None:
         size, new = self.size, self.trained.x_TBD
@@ -179,7 +190,10 @@ class _Memory:
             self.reads_BK, self.last_BK = new.new_zeros(2, size.B, size.K).unbind()
             self.steps_B = torch.zeros(size.B, dtype=torch.int64, device=new.device)
         else:
-            state = self.trained.content_BKC, *self.fixed[self.fixed._fields.index("reads_BK") :][:3]
+            state = (
+                self.trained.content_BKC,
+                *self.fixed[self.fixed._fields.index("reads_BK") :][:3],
+            )
             self.content_BKC, self.reads_BK, self.last_BK, self.steps_B = (
                 each.clone(memory_format=torch.contiguous_format) for each in state
             )
@@ -228,11 +242,12 @@ class _Gates:
 
     def __init__(self, trained: Trained, fixed: Fixed, tape: Tape, size: Sizes) -> None:
         self.trained, self.fixed, self.tape, self.size = trained, fixed, tape, size
-        new = trained.x_TBD
+        new, dtype = trained.x_TBD, product_dtype(trained, fixed)
         self.h_out_TBH = new.new_empty(size.T, size.B, size.H)
-        self.h_BH = new.new_empty(size.B, size.H)
-        self.r_products_BG = new.new_empty(size.B, size.G)
-        self.W_r_QG = None if not size.K else reset_first(trained.W_r_GQ, size.H).t()
+        # The state as the products have it.
+        self.h_BH = trained.h_BH.to(dtype, copy=True, memory_format=torch.contiguous_format)
+        self.r_products_BG = new.new_empty(size.B, size.G, dtype=dtype)
+        self.W_r_QG = None if not size.K else reset_first(trained.W_r_GQ, size.H).t().to(dtype)
         self.gain_4H = readable(trained.gain_4H, new)
         self.bias_4H = trained.b_G[: 4 * size.H].contiguous()
         self.reset_noise_TB2 = readable(fixed.reset_noise_TB2, new)
@@ -281,16 +296,16 @@ def forward(trained: Trained, fixed: Fixed) -> tuple[Outputs, Tape]:
     tape = _tape(trained, fixed, size)
     gates = _Gates(trained, fixed, tape, size)
     memory = _Memory(trained, fixed, tape, size) if size.K else None
-    weights_HW = state_weights(trained).t()
-    products_BW = trained.x_TBD.new_empty(size.B, weights_HW.shape[1])
+    weights_HW = state_weights(trained).t().to(product_dtype(trained, fixed))
+    products_BW = weights_HW.new_empty(size.B, weights_HW.shape[1])
     for t in range(size.T if size.B else 0):
-        torch.mm(tape.h_TBH[t], weights_HW, out=products_BW)
+        torch.mm(gates.h_BH, weights_HW, out=products_BW)
         if memory is not None:
             memory.write_and_read(t, products_BW)
         gates.step(t, products_BW, None if memory is None else memory.r_BQ)
     if memory is not None:
         if size.B:
-            torch.mm(tape.h_TBH[size.T], weights_HW, out=products_BW)
+            torch.mm(gates.h_BH, weights_HW, out=products_BW)
             memory.write_and_read(size.T, products_BW)
         tape = tape._replace(content_BKC=memory.content_BKC, cells_BKP=memory.cells_BKP)
     return _outputs(gates.h_out_TBH, memory, tape), tape
