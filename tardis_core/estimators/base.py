@@ -46,6 +46,9 @@ class Estimator(nn.Module, ABC):
     """The interface; an estimator is made by `Estimator(config, inputs, hidden)`."""
 
     Config: ClassVar[type]
+    # The kernels' name for the gradient of `read_weights`, declared by each class for itself; with
+    # None autograd differentiates `read_weights`, step by step in the reference.
+    read_gradient: ClassVar[str | None] = None
     attached: bool = True  # whether gradients flow on from the read logits to what they are made of
     copies: int = 1  # of every sequence that it wants in a batch
     tried: int = 0  # W: at one of so many last steps of a sequence it wants every cell tried

@@ -22,6 +22,7 @@ class Gumbel(Estimator):
     """
 
     Config = GumbelConfig
+    read_gradient = "gumbel"
 
     def __init__(self, config: GumbelConfig, inputs: int, hidden: int) -> None:
         super().__init__(config, inputs, hidden)

@@ -86,6 +86,7 @@ class Reinforce(Estimator):
     """The gradient of the expected discounted return."""
 
     Config = ReinforceConfig
+    read_gradient = "none"
     reward_mean: Tensor
     return_variance: Tensor
 

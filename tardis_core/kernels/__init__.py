@@ -1,5 +1,8 @@
-"""The fast path: whole sequences by one function, proven equal to the readable models."""
+"""The fast path: whole sequences by one function, proven equal to the readable models.
 
-from tardis_core.kernels.select import resolve, run_lstm, run_tardis
+Kernels take tensors and know no model: models import kernels, never the reverse.
+"""
 
-__all__ = ["resolve", "run_lstm", "run_tardis"]
+from tardis_core.kernels.select import Needs, resolve, run
+
+__all__ = ["Needs", "resolve", "run"]

@@ -1,22 +1,15 @@
-"""What a kernel works on: a model, its inputs, state and noise, taken apart into plain tensors.
+"""The tensors that a kernel works on: weights, inputs, state and noise of a sequence.
+
+A model fills them in, as in `models/tardis_tensors.py`; kernels know no model.
 
 Letters: B batch, T time, D input, H hidden, G = 4H (+ 2 with RESET gates), K cells, A address,
-C content, Q = A + C, P attention. For the LSTM baseline all that belongs to a memory is None.
+C content, Q = A + C, P attention. Without a memory, as in an LSTM, its tensors are None.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
-
-from tardis_core.models.base import Hidden, Reads
-from tardis_core.models.controller import ControllerState
-from tardis_core.models.memory import MemoryState
-
-if TYPE_CHECKING:
-    from tardis_core.models.baselines.lstm import Lstm, LstmNoise
-    from tardis_core.models.tardis import Tardis, TardisNoise, TardisState
-
+from torch import Tensor
 
 Maybe = Any  # a tensor; None where the model has no such part
 
@@ -116,108 +109,3 @@ class Outputs(NamedTuple):
         """Those that have no gradient."""
         made = (self.read_TB, self.written_TB, self.reads_BK, self.last_read_BK, self.steps_B)
         return tuple(each for each in made if each is not None)
-
-
-def modules_of(module: nn.Module) -> dict[str, Any]:
-    """The parts of a module by name.
-
-    `nn.Module.__getattr__` takes up to a microsecond a name, and TARDIS has thirty: too long where
-    a call computes one symbol.
-    """
-    return module._modules
-
-
-def parameter_of(module: nn.Module, name: str = "weight") -> Any:
-    """A parameter of a module, likewise; `getattr` finds it where it is computed, as by pruning."""
-    found = module._parameters.get(name)
-    return getattr(module, name) if found is None else found
-
-
-def of_lstm(
-    model: "Lstm",
-    x_TBD: Tensor,
-    state: ControllerState | None,
-    mask_TB: Tensor | None,
-    noise: "LstmNoise | None",
-) -> tuple[Trained, Fixed]:
-    """The LSTM baseline taken apart."""
-    h_BH, c_BH = state or model.initial_state(x_TBD.shape[1], x_TBD)
-    part = model.controller
-    trained = Trained(x_TBD, part.W_x.weight, part.b, part.W_h.weight, None, part.gain, h_BH, c_BH)
-    return trained, Fixed(mask_TB, noise.dropout_TBH if noise else None)
-
-
-def lstm_result(made: Outputs) -> tuple[Hidden, ControllerState]:
-    """The outputs as the LSTM baseline returns them."""
-    return Hidden(made.h_TBH), ControllerState(made.h_BH, made.c_BH)
-
-
-def of_tardis(
-    model: "Tardis",
-    x_TBD: Tensor,
-    state: "TardisState | None",
-    mask_TB: Tensor | None,
-    noise: "TardisNoise | None",
-    *,
-    soft: bool,
-    attached: bool,
-) -> tuple[Trained, Fixed]:
-    """TARDIS taken apart.
-
-    Args:
-        soft: whether the choice of the cell passes a gradient, straight through.
-        attached: whether gradients flow from the read logits to h, x and the contents.
-    """
-    B, H = x_TBD.shape[1], model.config.hidden
-    parts, weight = modules_of(model), parameter_of
-    address_KA = model.address_KA[: model.cells_of(state, noise)]
-    controller, addressing = parts["controller"], parts["addressing"]
-    gates, attention = modules_of(controller), modules_of(addressing)
-    memory = None if state is None else state.memory
-    h_BH, c_BH = x_TBD.new_zeros(2, B, H) if state is None else state.controller
-    cells = addressing.cell_weights(address_KA)
-    w_tau = parts["estimator"].w_tau if soft else None
-    trained = Trained(
-        x_TBD=x_TBD,
-        W_x_GD=weight(gates["W_x"]),
-        b_G=weight(controller, "b"),
-        W_h_GH=weight(gates["W_h"]),
-        W_r_GQ=weight(gates["W_r"]),
-        gain_4H=controller.gain,
-        h_BH=h_BH,
-        c_BH=c_BH,
-        content_BKC=None if memory is None else memory.content_BKC,
-        W_m_CH=weight(parts["W_m"]),
-        read_W_x_PD=weight(attention["W_x"]),
-        read_b_P=weight(attention["W_x"], "bias"),
-        read_W_h_PH=weight(attention["W_h"]),
-        read_W_c_PC=cells.content_PC,
-        read_W_u_PK=cells.usage_PK,
-        address_KP=cells.address_KP,
-        a_P=weight(addressing, "a"),
-        w_tau_1H=None if w_tau is None else w_tau.weight,
-        b_tau_1=None if w_tau is None else w_tau.bias,
-    )
-    fixed = Fixed(
-        mask_TB=mask_TB,
-        dropout_TBH=noise.dropout_TBH if noise else None,
-        reset=controller.reset_gates,
-        attached=attached,
-        address_KA=address_KA,
-        reads_BK=None if memory is None else memory.reads_BK,
-        last_read_BK=None if memory is None else memory.last_read_BK,
-        steps_B=None if memory is None else memory.steps_B,
-        read_noise_TBK=noise.read_TBK if noise else None,
-        reset_noise_TB2=noise.reset_TB2 if noise else None,
-    )
-    return trained, fixed
-
-
-def tardis_result(made: Outputs) -> tuple[Hidden, ControllerState, MemoryState]:
-    """The outputs as TARDIS returns them; the state comes in its two parts."""
-    reads = Reads(made.pi_TBK, made.read_TB, made.written_TB)
-    return (
-        Hidden(made.h_TBH, made.r_TBQ, reads, made.reset_TB2),
-        ControllerState(made.h_BH, made.c_BH),
-        MemoryState(made.content_BKC, made.reads_BK, made.last_read_BK, made.steps_B),
-    )

@@ -1,113 +1,152 @@
 """Which backend runs a sequence, and running it.
 
 `reference` is the readable loop of the model itself, which says what the others must compute;
-`torch` runs on any device; `native` is compiled code for the CPU. `auto` takes the fastest that
-can; a backend that was asked for by name and cannot is an error.
+`torch` runs on any device; `native` is compiled code for the CPU, `triton` for NVIDIA GPUs. `auto`
+takes the fastest backend that can run the sequence; a backend requested by name that cannot is an
+error.
+
+A model states what it needs (`Needs`), a backend what it provides (`Backend`). A new backend is one
+entry in `BACKENDS`.
 """
 
+import importlib.util
 import logging
+import os
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from tardis_core.errors import UserError
-from tardis_core.estimators.gumbel import Gumbel
-from tardis_core.estimators.reinforce import Reinforce
-from tardis_core.kernels import inputs, library, native, torch_sequence, triton_sequence
-from tardis_core.models.base import Hidden, SequenceModel, State
+from tardis_core.kernels import library, native, torch_sequence
+from tardis_core.kernels.inputs import Fixed, Outputs, Trained
 
-if TYPE_CHECKING:
-    from tardis_core.models.baselines.lstm import Lstm
-    from tardis_core.models.tardis import Tardis
-
-_RUN = {
-    "native": native.run,
-    "torch": torch_sequence.run,
-    "triton": triton_sequence.run,
-}  # the fastest first
 _log = logging.getLogger("tardis_core")
 
 
-def resolve(model: SequenceModel, x: Tensor) -> str:
+class Needs(NamedTuple):
+    """What a model needs of a backend; None where only the model's own loop computes it."""
+
+    recurrence: str | None = None  # what a step computes: "lstm" or "tardis"
+    # The gradient of the read weights with respect to the logits: "none", or "gumbel", which is
+    # straight through a softmax with a learned inverse temperature.
+    read_gradient: str | None = "none"
+    dtype: torch.dtype | None = None  # of the weights
+    estimator: str = ""  # its class, for messages
+
+
+class Model(Protocol):
+    """The part of a sequence model that `resolve` uses."""
+
+    config: Any  # with the setting `backend`
+
+    def kernel_needs(self) -> Needs:
+        """What the model needs of a backend."""
+
+
+class Backend(NamedTuple):
+    """What a backend provides."""
+
+    run: Callable[[Trained, Fixed], Outputs]
+    obstacle: Callable[[str], str | None]  # why it cannot run on a type of device, if it cannot
+    recurrences: tuple[str, ...] = ("lstm", "tardis")
+    read_gradients: tuple[str, ...] = ("none", "gumbel")
+    dtypes: tuple[torch.dtype, ...] = (torch.float32, torch.float64)
+    mixed_precision: bool = False  # matrix products less precise than the state
+
+
+def _native_obstacle(device: str) -> str | None:
+    if device != "cpu":
+        return f"it is for the CPU, not for {device}"
+    if library.load() is None:
+        return "its library was not built when the package was installed (is there a compiler?)"
+    return None
+
+
+def _run_triton(trained: Trained, fixed: Fixed) -> Outputs:
+    # Only now: on a machine without a GPU Triton need not be installed.
+    from tardis_core.kernels import triton_sequence
+
+    return triton_sequence.run(trained, fixed)
+
+
+def _triton_obstacle(device: str) -> str | None:
+    if importlib.util.find_spec("triton") is None:
+        return "Triton is not installed"
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        return None  # Triton's interpreter, on any device
+    if device != "cuda":
+        return f"it is for NVIDIA GPUs, not for {device}"
+    from tardis_core.kernels import gpu_check
+
+    return gpu_check.obstacle()
+
+
+BACKENDS = {  # the fastest first
+    "native": Backend(native.run, _native_obstacle),
+    "triton": Backend(_run_triton, _triton_obstacle, mixed_precision=True),
+    "torch": Backend(torch_sequence.run, lambda device: None),
+}
+
+
+def run(backend: str, trained: Trained, fixed: Fixed) -> Outputs:
+    """Run a sequence by a backend other than the reference."""
+    device = trained.x_TBD.device.type
+    if _autocast(device):
+        fixed = fixed._replace(product_dtype=torch.get_autocast_dtype(device))
+        with torch.autocast(device, enabled=False):  # the kernels round by themselves
+            return BACKENDS[backend].run(trained, fixed)
+    return BACKENDS[backend].run(trained, fixed)
+
+
+def _autocast(device: str) -> bool:
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
+def resolve(model: Model, x: Tensor) -> str:
     """The backend that runs `model` on inputs of the type and device of `x`."""
-    asked = model.config.backend
-    if asked == "reference":
-        return asked
-    if asked == "auto":
-        found = next((name for name in _RUN if _obstacle(name, model, x) is None), "reference")
-        if found == "torch" and x.device.type == "cpu":
-            _say_why_not_native()
-        return found
-    obstacle = _obstacle(asked, model, x)
+    setting = model.config.backend
+    if setting == "reference":
+        return setting
+    if setting == "auto":
+        return _fastest(model, x)
+    obstacle = _obstacle(BACKENDS[setting], model, x)
     if obstacle is not None:
         raise UserError(
-            f"model.backend={asked} cannot run this: {obstacle}; "
+            f"model.backend={setting} cannot run this: {obstacle}; "
             "choose model.backend=auto, which takes the fastest that can"
         )
-    return asked
+    return setting
+
+
+def _fastest(model: Model, x: Tensor) -> str:
+    for name, backend in BACKENDS.items():
+        if _obstacle(backend, model, x) is None:
+            if name == "torch" and x.device.type == "cpu":
+                _warn_that_native_is_missing()
+            return name
+    return "reference"
 
 
 @cache  # once
-def _say_why_not_native() -> None:
+def _warn_that_native_is_missing() -> None:
     _log.warning(
-        "The torch backend is used: the native one, several times faster on the CPU, was not built "
+        "Using the torch backend: the native one, several times faster on the CPU, was not built "
         "when the package was installed. With a C compiler, install the package again."
     )
 
 
-@cache  # looked up once: the models import this module
-def _models() -> tuple[type, ...]:
-    """Those that have kernels."""
-    from tardis_core.models.baselines.lstm import Lstm
-    from tardis_core.models.tardis import Tardis
-
-    return Lstm, Tardis
-
-
-def _obstacle(backend: str, model: SequenceModel, x: Tensor) -> str | None:
+def _obstacle(backend: Backend, model: Model, x: Tensor) -> str | None:
     """Why a backend cannot run this model on such inputs, or None if it can."""
-    # The exact classes: a subclass may compute something else.
-    if type(model) not in _models():
+    needs, device = model.kernel_needs(), x.device.type
+    if needs.recurrence not in backend.recurrences:
         return f"it has no kernel for the model {type(model).__name__}"
-    parts = inputs.modules_of(model)
-    if "estimator" in parts and type(parts["estimator"]) not in (Gumbel, Reinforce):
-        return f"it has no kernel for the estimator {type(parts['estimator']).__name__}"
-    kind = x.device.type
-    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+    if needs.read_gradient not in backend.read_gradients:
+        return f"it has no kernel for the estimator {needs.estimator}"
+    if _autocast(device) and not backend.mixed_precision:
         return "it does not compute in mixed precision"
-    weight = inputs.parameter_of(parts["controller"], "b")
-    if x.dtype not in (torch.float32, torch.float64) or weight.dtype != x.dtype:
+    if x.dtype not in backend.dtypes or needs.dtype != x.dtype:
         return "it computes in float32 or float64 alone"
-    if backend == "native":
-        if kind != "cpu":
-            return f"it is for the CPU, not for {kind}"
-        if library.load() is None:
-            return "its library was not built when the package was installed (is there a compiler?)"
-    return None
-
-
-def run_lstm(
-    backend: str, model: "Lstm", x_TBD: Tensor, state: State, mask_TB: Tensor | None, noise: Any
-) -> tuple[Hidden, Any]:
-    """`Lstm.forward` by a backend other than the reference."""
-    trained, fixed = inputs.of_lstm(model, x_TBD, state, mask_TB, noise)
-    return inputs.lstm_result(_RUN[backend](trained, fixed))
-
-
-def run_tardis(
-    backend: str, model: "Tardis", x_TBD: Tensor, state: State, mask_TB: Tensor | None, noise: Any
-) -> tuple[Hidden, Any, Any]:
-    """`Tardis.forward` by a backend other than the reference; the state comes in its two parts."""
-    estimator = inputs.modules_of(model)["estimator"]
-    trained, fixed = inputs.of_tardis(
-        model,
-        x_TBD,
-        state,
-        mask_TB,
-        noise,
-        soft=noise is not None and isinstance(estimator, Gumbel),
-        attached=estimator.attached,
-    )
-    return inputs.tardis_result(_RUN[backend](trained, fixed))
+    return backend.obstacle(device)

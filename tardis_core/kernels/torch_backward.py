@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from tardis_core.kernels.inputs import Fixed, Maybe, Outputs, Trained
 from tardis_core.kernels.torch_forward import (
+    RESET_TEMPERATURE,
     Tape,
     at_cell,
     gates,
@@ -20,7 +21,6 @@ from tardis_core.kernels.torch_forward import (
     reset_first,
     scaled_by_reset,
 )
-from tardis_core.models.controller import RESET_TEMPERATURE
 
 
 def start(gradient: Tensor | None, like: Tensor) -> Tensor:

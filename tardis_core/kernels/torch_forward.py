@@ -11,9 +11,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tardis_core.kernels.inputs import Fixed, Maybe, Outputs, Trained
-from tardis_core.models.controller import RESET_GATES, gumbel_sigmoid
-from tardis_core.models.memory import LAST_READ_PENALTY, usage
 
+# The model's own constants, written out again as in native/forward.h: a comparison with the
+# readable model proves something only if both have their own.
+RESET_GATES = 2
+RESET_TEMPERATURE = 0.3
+LAST_READ_PENALTY = 100.0
 NORM_EPSILON = 1e-5
 
 
@@ -84,7 +87,7 @@ class Memory:
     def read(self, t: int, h_BH: Tensor, r_BQ: Tensor) -> Tensor:
         """Eqs. (1), (4) and (6): choose a cell and read it into r; returns the cell."""
         trained, tape, noise = self.trained, self.tape, self.fixed.read_noise_TBK
-        u_BK = usage(self.reads_BK)
+        u_BK = F.layer_norm(self.reads_BK, (self.K,))
         tape.usage_TBK[t] = u_BK
         common_BP = tape.common_TBP[t]
         common_BP.addmm_(h_BH, trained.read_W_h_PH.t()).addmm_(u_BK, trained.read_W_u_PK.t())
@@ -178,7 +181,8 @@ def _controller(
         early = R + 3 * H  # what is known before alpha and beta are
         z_BG[:, :early].addmm_(hr_BS, W_GS[:early].t())
         noise = fixed.reset_noise_TB2
-        reset_B2 = gumbel_sigmoid(z_BG[:, :R], None if noise is None else noise[t])
+        logit_B2 = z_BG[:, :R] if noise is None else z_BG[:, :R] + noise[t]
+        reset_B2 = torch.sigmoid(logit_B2 / RESET_TEMPERATURE)
         tape.reset_TB2[t] = reset_B2
         z_BG[:, early:].addmm_(scaled_by_reset(hr_BS, reset_B2, H), W_GS[early:].t())
     else:

@@ -7,20 +7,19 @@
 
 A program works on one sequence of the batch (the gates: on one tile of it where no sum over H is
 needed), so no two programs ever write to the same place: results do not depend on their order.
-Tensors are contiguous; letters are those of `inputs`. A state h is multiplied once, for W = C + P + G + P
-columns: the micro-state, its projection for the read logits, the gates (alpha, beta, f, i, o, g) and
-the read logits; V = W + 1 slopes come back, the last one of the temperature. Loads widen and stores
-round, so the products may be in lower precision than the state.
+Tensors are contiguous; letters are those of `inputs`. A state h is multiplied once, for
+W = C + P + G + P columns: the micro-state, its projection for the read logits, the gates (alpha,
+beta, f, i, o, g) and the read logits. V = W + 1 slopes come back, the last one of the temperature.
+Loads widen and stores round, so the products may be in lower precision than the state.
 """
 
 import triton
 import triton.language as tl
 
-from tardis_core.kernels.constants import LAST_READ_PENALTY, NORM_EPSILON, RESET_TEMPERATURE
-
-_PENALTY = tl.constexpr(LAST_READ_PENALTY)
-_EPSILON = tl.constexpr(NORM_EPSILON)
-_TEMPERATURE = tl.constexpr(RESET_TEMPERATURE)
+# The model's own constants, written out again: see `torch_forward`.
+_PENALTY = tl.constexpr(100.0)  # of the cell read last
+_EPSILON = tl.constexpr(1e-5)  # of layer normalisation, and of the usage of the cells
+_TEMPERATURE = tl.constexpr(0.3)  # of the RESET gates
 
 
 @triton.jit

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from tardis_core.errors import require
+from tardis_core.kernels import Needs
 from tardis_core.registry import Registry
 
 State = Any  # a (nested) named tuple of tensors
@@ -71,6 +72,7 @@ class SequenceModel(nn.Module, ABC):
     discrete: ClassVar[bool] = False  # whether it needs an estimator
     reads_alone: ClassVar[bool] = False  # whether reads are all it chooses: each can be tried
     two_parts: ClassVar[bool] = False  # whether `forward` also takes `boundary_TB` and `asked_TB`
+    recurrence: ClassVar[str | None] = None  # of `kernel_needs`; see `declared`
 
     config: ModelConfig
     read_width: int = 0
@@ -101,6 +103,10 @@ class SequenceModel(nn.Module, ABC):
         Without noise the model is deterministic, as at evaluation.
         """
 
+    def kernel_needs(self) -> Needs:
+        """What a backend of `tardis_core.kernels` must provide; without a kernel, `reference`."""
+        return Needs()
+
     def choosing(self) -> Sequence[nn.Module]:
         """The parts that choose cells; an estimator may train them at a rate of its own."""
         return ()
@@ -113,6 +119,14 @@ class SequenceModel(nn.Module, ABC):
 
         For averages over batches and for schedules; nothing of a sequence may stay.
         """
+
+
+def declared(part: nn.Module, name: str) -> Any:
+    """A class attribute that says which kernel computes the same as this class.
+
+    It counts for the class that declares it: a subclass may compute something else.
+    """
+    return vars(type(part)).get(name)
 
 
 MODELS: Registry[type[SequenceModel]] = Registry("model", "tardis_core.models")

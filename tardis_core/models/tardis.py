@@ -20,6 +20,7 @@ from tardis_core.models.base import (
     Hidden,
     Reads,
     SequenceModel,
+    declared,
     keep_where_masked,
 )
 from tardis_core.models.controller import (
@@ -28,6 +29,12 @@ from tardis_core.models.controller import (
     ControllerState,
     LstmConfig,
     recurrent_dropout,
+)
+from tardis_core.models.tardis_tensors import (
+    hidden_and_state,
+    kernel_tensors,
+    modules_of,
+    parameter_of,
 )
 
 CERTAIN = 1e6  # as noise on a read logit: far above any logit and any penalty
@@ -216,6 +223,7 @@ class Tardis(WormholeModel):
     memory_config: MemoryConfig
     discrete = True
     reads_alone = True
+    recurrence = "tardis"
 
     def __init__(
         self, inputs: int, model: TardisConfig, memory: MemoryConfig, estimator: Estimator
@@ -269,6 +277,16 @@ class Tardis(WormholeModel):
             return state.memory.reads_BK.shape[1]
         return self.memory_config.cells if noise is None else noise.read_TBK.shape[-1]
 
+    def kernel_needs(self) -> kernels.Needs:
+        parts = modules_of(self)
+        estimator = parts["estimator"]
+        return kernels.Needs(
+            declared(self, "recurrence"),
+            declared(estimator, "read_gradient"),
+            parameter_of(parts["controller"], "b").dtype,
+            type(estimator).__name__,
+        )
+
     def forward(
         self,
         x_TBD: Tensor,
@@ -278,8 +296,9 @@ class Tardis(WormholeModel):
     ) -> tuple[Hidden, TardisState]:
         backend = kernels.resolve(self, x_TBD)
         if backend != "reference":
-            hidden, *parts = kernels.run_tardis(backend, self, x_TBD, state, mask_TB, noise)
-            return hidden, TardisState(*parts)
+            tensors = kernel_tensors(self, x_TBD, state, mask_TB, noise)
+            hidden, controller, memory = hidden_and_state(kernels.run(backend, *tensors))
+            return hidden, TardisState(controller, memory)
         K = self.cells_of(state, noise)
         state = state or self.initial_state(x_TBD.shape[1], x_TBD, K)
         # What does not depend on the step before is computed for the whole sequence.

@@ -173,7 +173,7 @@ def test_the_backend_is_recorded():
 
 def test_without_the_library_auto_goes_on_and_native_says_why(monkeypatch, caplog):
     monkeypatch.setattr(library, "load", lambda: None)
-    select._say_why_not_native.cache_clear()
+    select._warn_that_native_is_missing.cache_clear()
     model = make_model("gumbel")
     assert [resolve(model, X) for _ in range(3)] == ["torch"] * 3
     assert len(caplog.messages) == 1
