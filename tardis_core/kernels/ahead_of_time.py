@@ -77,9 +77,8 @@ class _Recorder:
         def launch(*arguments: Any, **keywords: Any) -> None:
             constants = {key: value for key, value in keywords.items() if key not in OPTIONS}
             options = {key: value for key, value in keywords.items() if key in OPTIONS}
-            signature = {
-                name: _type(each) for name, each in zip(self.arguments, arguments, strict=False)
-            }
+            types = map(_type, arguments)  # the constants come after the arguments
+            signature = dict(zip(self.arguments, types, strict=False))
             signature |= dict.fromkeys(constants, "constexpr")
             ordered = tuple((name, signature[name]) for name in self.arguments)
             self.launches.append(

@@ -6,6 +6,7 @@ Done once per kind of GPU and versions of the software; the answer is kept in Tr
 import functools
 import json
 import logging
+from collections.abc import Callable
 
 import torch
 import triton
@@ -104,8 +105,10 @@ def largest_difference(trained: Trained, fixed: Fixed) -> float:
     )
 
 
-def _results(run, trained: Trained, fixed: Fixed) -> list[torch.Tensor]:  # type: ignore[no-untyped-def]
-    outputs: Outputs = run(trained, fixed)
+def _results(
+    run: Callable[[Trained, Fixed], Outputs], trained: Trained, fixed: Fixed
+) -> list[torch.Tensor]:
+    outputs = run(trained, fixed)
     results = [each for each in outputs if each is not None]
     loss = sum(each.square().sum() for each in results if each.requires_grad)
     assert isinstance(loss, torch.Tensor)

@@ -1,8 +1,8 @@
 """Sequences as CUDA graphs: all launches of a sequence replayed by one call.
 
-A graph works on tensors of its own: inputs are copied in, outputs are cloned out. What forward leaves
-for backward stays in the graph, so a graph is leased from forward until the autograd node is gone;
-a second sequence of the same shape meanwhile gets another graph.
+A graph works on tensors of its own: inputs are copied in, outputs are cloned out. What forward
+leaves for backward stays in the graph, so a graph is leased from forward until the autograd node is
+gone; meanwhile a second sequence of the same shape gets another graph.
 """
 
 import weakref

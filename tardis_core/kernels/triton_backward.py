@@ -1,8 +1,8 @@
 """A whole sequence backward on a GPU: two matrix products and two kernels per step.
 
 Row t of the slopes holds the gradients of all products with the state before step t: of the gates
-and the read logits of step t, and of the micro-state that step t - 1 wrote. One product per step makes
-the gradient of that state from them; one after the loop makes the gradients of all these weights.
+and the read logits of step t, and of the micro-state that step t - 1 wrote. One product per step
+makes the gradient of that state; one after the loop makes the gradients of all these weights.
 """
 
 import torch

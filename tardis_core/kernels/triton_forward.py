@@ -1,7 +1,7 @@
 """A whole sequence forward on a GPU: two matrix products and two kernels per step.
 
-The state before a step is multiplied once, by all matrices that it meets: those of the gates, of the
-read logits, of the micro-state that the step before writes, and of that micro-state's own read
+The state before a step is multiplied once, by all matrices that it meets: those of the gates, of
+the read logits, of the micro-state that the step before writes, and of that micro-state's own read
 logits, (W_c W_m) h. No number is ever needed on the host, so the loop can be captured in a graph.
 """
 
@@ -190,10 +190,8 @@ class _Memory:
             self.reads_BK, self.last_BK = new.new_zeros(2, size.B, size.K).unbind()
             self.steps_B = torch.zeros(size.B, dtype=torch.int64, device=new.device)
         else:
-            state = (
-                self.trained.content_BKC,
-                *self.fixed[self.fixed._fields.index("reads_BK") :][:3],
-            )
+            fixed = self.fixed
+            state = self.trained.content_BKC, fixed.reads_BK, fixed.last_read_BK, fixed.steps_B
             self.content_BKC, self.reads_BK, self.last_BK, self.steps_B = (
                 each.clone(memory_format=torch.contiguous_format) for each in state
             )
@@ -247,7 +245,9 @@ class _Gates:
         # The state as the products have it.
         self.h_BH = trained.h_BH.to(dtype, copy=True, memory_format=torch.contiguous_format)
         self.r_products_BG = new.new_empty(size.B, size.G, dtype=dtype)
-        self.W_r_QG = None if not size.K else reset_first(trained.W_r_GQ, size.H).t().to(dtype)
+        self.W_r_QG: Maybe = None
+        if size.K:
+            self.W_r_QG = reset_first(trained.W_r_GQ, size.H).t().to(dtype)
         self.gain_4H = readable(trained.gain_4H, new)
         self.bias_4H = trained.b_G[: 4 * size.H].contiguous()
         self.reset_noise_TB2 = readable(fixed.reset_noise_TB2, new)

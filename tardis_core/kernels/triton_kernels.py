@@ -13,6 +13,8 @@ beta, f, i, o, g) and the read logits. V = W + 1 slopes come back, the last one 
 Loads widen and stores round, so the products may be in lower precision than the state.
 """
 
+# mypy: disable-error-code="no-untyped-def"
+# The arguments of a kernel are pointers and numbers that only Triton's compiler knows.
 import triton
 import triton.language as tl
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tardis_core.kernels import plain_lstm
 from tardis_core.kernels.graphs import GraphCache, Lease
 from tardis_core.kernels.inputs import (
     Fixed,
@@ -29,6 +30,8 @@ BUCKET = 16  # steps by which their lengths differ
 def run(trained: Trained, fixed: Fixed) -> Outputs:
     """Run a sequence; the outputs are connected to the gradients of `trained`."""
     check(trained, fixed)
+    if plain_lstm.applies(trained, fixed):
+        return plain_lstm.run(trained, fixed)
     if trained.x_TBD.is_cuda:
         return _GRAPHED.run(trained, fixed)
     return run_eagerly(trained, fixed)
@@ -75,7 +78,7 @@ def padded(trained: Trained, fixed: Fixed, length: int) -> tuple[Trained, Fixed]
     if length == T:
         return trained, fixed
 
-    def pad(tensor: Tensor | None) -> Tensor | None:
+    def pad(tensor: Any) -> Any:
         if tensor is None:
             return None
         return F.pad(tensor, (0, 0) * (tensor.dim() - 1) + (0, length - T))
