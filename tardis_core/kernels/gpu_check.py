@@ -17,7 +17,7 @@ from tardis_core.kernels import torch_sequence, triton_sequence
 from tardis_core.kernels.inputs import Fixed, Outputs, Trained
 
 TOLERANCE = 1e-3  # of single precision, relative to the size of a result
-T, B, D, H, K, P, A, C = 12, 4, 8, 48, 6, 16, 4, 24
+T, B, D, H, K, P, A, C = 8, 2, 8, 48, 6, 16, 4, 24
 _log = logging.getLogger("tardis_core")
 
 
