@@ -19,7 +19,9 @@ from tardis_core.errors import UserError, choices, require
 from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS, ModelConfig
 from tardis_core.scales import SCALES
+from tardis_core.settings import help_of
 from tardis_core.tasks.base import TASKS
+from tardis_core.text_values import to_type
 from tardis_core.training.schedule import TrainingConfig
 
 NO_ESTIMATOR = "none"  # of a model that makes no discrete choice
@@ -65,6 +67,14 @@ class Config:
             for field in dataclasses.fields(values)
         }
 
+    def help(self) -> dict[str, str]:
+        """A sentence for each setting, by the names of `settings`."""
+        return {
+            f"{section}.{name}": text
+            for section, values in self.sections().items()
+            for name, text in help_of(values).items()
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and checkpoints; `config_from_dict` reads it."""
         names = {name: getattr(self, name) for name in ("task", "model", "estimator")}
@@ -105,10 +115,27 @@ def has_setting(task: str, model: str, estimator: str | None, key: str) -> bool:
 def config_from_dict(values: Mapping[str, Any]) -> Config:
     """The inverse of `Config.to_dict`."""
     task, model, estimator = values["task"], values["model"], values["estimator"]
-    sections = _section_classes(task, model, estimator)
-    return _build(
-        task, model, estimator, values["scale"], values["seed"], sections, values["settings"]
-    )
+    sections, settings = _section_classes(task, model, estimator), _renamed(values["settings"])
+    return _build(task, model, estimator, values["scale"], values["seed"], sections, settings)
+
+
+# Settings that are gone, with the value that switched them off: a run that has it still loads.
+RETIRED = {
+    "memory.fewest": 1.0,
+    "memory.fewest_from": 0.0,
+    "training.best_from": 0.0,
+    "estimator.entropy_final": 0.0,
+}
+
+
+def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Saved settings under their names of today."""
+    start = settings.get("memory.fewest_from", 0.0)
+    if (settings.get("memory.fewest"), settings.get("training.best_from")) == (0.25, start):
+        gone = ("memory.fewest", "memory.fewest_from", "training.best_from")
+        settings = {key: value for key, value in settings.items() if key not in gone}
+        settings["memory.vary_cells_from"] = start
+    return {key: value for key, value in settings.items() if value != RETIRED.get(key, ...)}
 
 
 def _estimator_for(model: str, estimator: str | None) -> str:
@@ -198,13 +225,6 @@ def _field_type(key: str, sections: Mapping[str, type]) -> Any:
     return hints[field]
 
 
-# The words for a setting that is on or off.
-SWITCHES = {
-    **dict.fromkeys(("true", "yes", "on", "1"), True),
-    **dict.fromkeys(("false", "no", "off", "0"), False),
-}
-
-
 def convert(key: str, value: Any, kind: Any) -> Any:
     """`value` as the type of the setting, or an error with the rule, the value and the choices."""
     if typing.get_origin(kind) is Literal:
@@ -215,22 +235,7 @@ def convert(key: str, value: Any, kind: Any) -> Any:
         raise UserError(f"{key} must be one of {', '.join(map(str, options))}, not {value!r}")
     if isinstance(kind, types.UnionType):
         raise TypeError(f"{key}: a setting has one type, not {kind}")
-    if kind is bool:
-        switch = SWITCHES.get(str(value).lower())
-        if switch is None:
-            raise UserError(f"{key} must be true or false, not {value!r}")
-        return switch
-    return _number(key, value, kind)
-
-
-def _number(key: str, value: Any, kind: type) -> Any:
-    rule = {int: "a whole number", float: "a number", str: "text"}[kind]
     try:
-        made = kind(value)
-        exact = not isinstance(value, bool) and (kind is not int or float(value) == made)
-        finite = kind is str or abs(made) < float("inf")  # false for nan, too
-    except (TypeError, ValueError, OverflowError):
-        exact = finite = False
-    if not (exact and finite):
-        raise UserError(f"{key} must be {rule}, not {value!r}")
-    return made
+        return to_type(value, kind)
+    except ValueError as error:
+        raise UserError(f"{key} {error}") from error

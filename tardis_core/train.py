@@ -104,9 +104,12 @@ def _config(options: argparse.Namespace) -> Config:
 
 
 def _print_settings(config: Config) -> int:
+    """One line per setting: its value and what it means."""
     print(f"{config.task}, {config.system}, scale {config.scale}:")
-    for key, value in config.settings().items():
-        print(f"  {key}={value}")
+    assigned = {key: f"{key}={value}" for key, value in config.settings().items()}
+    width = max(map(len, assigned.values()))
+    for key, text in config.help().items():
+        print(f"  {assigned[key]:<{width}}  {text}")
     return 0
 
 

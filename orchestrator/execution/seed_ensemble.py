@@ -13,8 +13,8 @@ import torch
 
 from tardis_core.config import Config
 from tardis_core.tasks.base import Task
+from tardis_core.training.best import best_row, phase_start
 from tardis_core.training.loop import Row, Trainer
-from tardis_core.training.schedule import new_phase
 
 JUDGES = ("mean", "worst")
 
@@ -71,10 +71,10 @@ class SeveralSeeds:
         seeds = [trainer.config.seed for trainer in self.trainers]
         merged |= {f"{key}_seed{s}": value for s, value in zip(seeds, values, strict=True)}
         merged |= {"update": self.update, key: self._judged(values)}
-        fresh = new_phase(self.best_update, self.update, self.config.training)
-        if metric.improves(merged[key], None if fresh else self.best):
-            self.best, self.best_update = merged[key], self.update
         self.history.append(merged)
+        best = best_row(self.history, key, metric.better, phase_start(self.config.settings()))
+        if best is not None:
+            self.best, self.best_update = best[key], int(best["update"])
         return merged
 
     def _judged(self, values: Sequence[float]) -> float:

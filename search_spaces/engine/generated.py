@@ -41,7 +41,7 @@ ALWAYS: Ranges = {
 }
 # A model that chooses also where to write cannot have its reads tried alone.
 OF_TARDIS: Ranges = {
-    "memory.fewest": share(1.0, 0.25, low=0.25),  # a memory that overflows more and less
+    "memory.vary_cells_from": share(1.0, 0.25),  # 1: all cells in every batch
     "estimator.tried": choices(0, 8),  # three times the time, and reads judged without chance
 }
 
@@ -63,7 +63,7 @@ def generated_space(task: str) -> TaskSpace:
         as_in_the_paper={
             "estimator.auxiliary_share": 1.0,
             "estimator.auxiliary_until": 0.0,
-            "memory.fewest": 1.0,
+            "memory.vary_cells_from": 1.0,
         },
         of_models={"tardis": OF_TARDIS},
     )

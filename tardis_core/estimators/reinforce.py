@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from tardis_core.errors import require
 from tardis_core.estimators.base import ESTIMATORS, Episode, Estimator, Tried, one_hot_argmax
+from tardis_core.settings import setting
 
 STATISTICS_RATE = 0.01  # of the running mean and variance
 
@@ -16,23 +17,43 @@ STATISTICS_RATE = 0.01  # of the running mean and variance
 class ReinforceConfig:
     """The knobs of Eq. (16) and of the auxiliary cost."""
 
-    auxiliary: bool = True  # the reward comes from the memory-only head (the paper's R')
-    auxiliary_attached: bool = False  # that head's cost trains also what the memory holds
-    auxiliary_share: float = 1.0  # of that reward; the rest is the model's own log-likelihood
-    auxiliary_until: float = 0.0  # the share falls to that from 1 until this part of the training
-    gamma: float = 0.95  # discount of future rewards
-    baseline: Literal["batch", "running", "input", "none"] = "batch"
-    copies: int = 1  # runs of every sequence; the baseline `batch` is then that of its other runs
-    # 0 judges every read by what followed it. Above 0 one of so many last reads of each sequence is
-    # judged, by what would have followed each cell; baseline and normalisation then have no part.
-    tried: int = 0
-    normalise_variance: bool = True  # divide by max(1, running deviation), Mnih & Gregor 2014
-    weight: float = 0.1  # of the policy loss beside the loss of the task
-    rate: float = 1.0  # learning rate of what chooses the cells, times `training.learning_rate`
-    attached: bool = False  # whether it trains also what the read logits are made of
-    entropy: float = 0.1  # bonus for undecided reads, at the start; it moves ...
-    entropy_final: float = 0.0  # ... to this (below 0 it is a penalty) ...
-    entropy_until: float = 0.7  # ... until this share of the training
+    auxiliary: bool = setting(
+        True, "whether the reward comes from the memory-only head (the paper's R')"
+    )
+    auxiliary_attached: bool = setting(
+        False, "whether the memory-only head's cost also trains what the memory holds"
+    )
+    auxiliary_share: float = setting(
+        1.0, "share of the memory-only head's reward; the rest is the model's own"
+    )
+    auxiliary_until: float = setting(
+        0.0, "share of the training in which auxiliary_share falls from 1 to its value"
+    )
+    gamma: float = setting(0.95, "discount of future rewards per step")
+    baseline: Literal["batch", "running", "input", "none"] = setting(
+        "batch",
+        "subtracted from rewards: mean of the other sequences, running mean, linear in the input",
+    )
+    copies: int = setting(
+        1, "runs of each sequence per batch; the batch baseline then compares these runs"
+    )
+    tried: int = setting(
+        0,
+        "if above 0, one of so many last reads is judged by what each cell would have led to; "
+        "0 judges every read by what followed it",
+    )
+    normalise_variance: bool = setting(
+        True, "whether returns are divided by their running deviation, if above 1"
+    )
+    weight: float = setting(0.1, "weight of the policy loss beside the loss of the task")
+    rate: float = setting(1.0, "learning rate of the addressing, times training.learning_rate")
+    attached: bool = setting(
+        False, "whether the policy gradient also trains what the read logits are computed from"
+    )
+    entropy: float = setting(0.1, "initial bonus for undecided reads; it falls linearly to zero")
+    entropy_until: float = setting(
+        0.7, "share of the training in which the entropy bonus falls to zero"
+    )
 
     def __post_init__(self) -> None:
         for name in ("auxiliary_share", "auxiliary_until", "gamma"):
@@ -48,12 +69,21 @@ class ReinforceConfig:
             require(value >= 0, f"estimator.{name} must not be negative: {value}")
 
 
-def discounted_returns(reward_TB: Tensor, gamma: float) -> Tensor:
-    """sum over j >= t of gamma^(j - t) reward_j, for each t."""
+def discounted_returns(reward_TB: Tensor, gamma: float, mask_TB: Tensor) -> Tensor:
+    """sum over j >= t of gamma^(j - t) reward_j, for each t, where only existing steps count.
+
+    Padding between t and j, which depends on the other sequences of the batch, discounts nothing.
+
+    Args:
+        reward_TB: any number of further axes may follow.
+        mask_TB: not 0 where the step exists; as many axes as the rewards.
+    """
     total_B = torch.zeros_like(reward_TB[0])
     returns = []
-    for reward_B in reversed(reward_TB.unbind()):
-        total_B = reward_B + gamma * total_B
+    for reward_B, mask_B in zip(
+        reversed(reward_TB.unbind()), reversed(mask_TB.unbind()), strict=True
+    ):
+        total_B = torch.where(mask_B > 0, reward_B + gamma * total_B, total_B)
         returns.append(total_B)
     return torch.stack(returns[::-1])
 
@@ -117,7 +147,7 @@ class Reinforce(Estimator):
         )
         if episode.tried is None:
             centred_TB = (reward_TB - baseline_TB.detach()) * mask_TB
-            return_TB = discounted_returns(centred_TB, self.config.gamma)
+            return_TB = discounted_returns(centred_TB, self.config.gamma, mask_TB)
             value = (self._normalise(return_TB, mask_TB) * sum(chosen_TB) * mask_TB).sum()
         else:
             value = self._value_of_tried(episode.tried, share, episode)
@@ -140,7 +170,8 @@ class Reinforce(Estimator):
         reward_WBK = _mix(tried.reward_WBK, tried.memory_reward_WBK, share)
         (W, B), T = reward_WBK.shape[:2], len(episode.pi_TBK)
         everyone = torch.arange(B, device=tried.step_B.device)
-        return_WBK = discounted_returns(reward_WBK, self.config.gamma)
+        mask_WB1 = episode.mask_TB[T - W :].unsqueeze(-1)
+        return_WBK = discounted_returns(reward_WBK, self.config.gamma, mask_WB1)
         return_BK = return_WBK[tried.step_B - (T - W), everyone]
         p_BK = torch.softmax(episode.pi_TBK[tried.step_B, everyone], dim=-1)
         # The odds add up to one, so that a constant changes nothing; it keeps the numbers small.
@@ -148,10 +179,9 @@ class Reinforce(Estimator):
         return W * (value_B * episode.mask_TB[tried.step_B, everyone]).sum()
 
     def _entropy_bonus(self, progress: float) -> float:
-        """Reads explore at first. Those that are worth nothing never settle by themselves, and each
-        of them overwrites a cell: a penalty at the end makes them settle."""
-        first, last = self.config.entropy, self.config.entropy_final
-        return first + (last - first) * min(1.0, progress / self.config.entropy_until)
+        """Reads explore at first; the bonus falls linearly to zero."""
+        first = self.config.entropy
+        return first - first * min(1.0, progress / self.config.entropy_until)
 
     def _share(self, progress: float) -> float:
         """Of the auxiliary reward: all of it at first, where it is asked to fall."""

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from tardis_core.errors import require
 from tardis_core.kernels import Needs
 from tardis_core.registry import Registry
+from tardis_core.settings import setting
 
 State = Any  # a (nested) named tuple of tensors
 
@@ -43,12 +44,18 @@ class Hidden(NamedTuple):
 class ModelConfig:
     """What all sequence models share."""
 
-    hidden: int = 128  # H, the size of the hidden state
-    embedding: int = 0  # width of learned input vectors for symbols; 0 feeds one-hot vectors
-    head: int = 0  # width of the hidden layer g of the output head; 0 takes `hidden`
-    dropout: float = 0.0  # on the input vectors and on the hidden layer of the output head
-    # Of tardis_core.kernels; all compute the same. auto takes the fastest that can.
-    backend: Literal["auto", "reference", "torch", "native", "triton"] = "auto"
+    hidden: int = setting(128, "number of hidden units (H)")
+    embedding: int = setting(
+        0, "width of learned vectors for input symbols; 0 uses one-hot vectors"
+    )
+    head: int = setting(0, "width of the hidden layer of the output head; 0 uses model.hidden")
+    dropout: float = setting(
+        0.0, "dropout rate of the inputs and of the output head's hidden layer"
+    )
+    backend: Literal["auto", "reference", "torch", "native", "triton"] = setting(
+        "auto",
+        "implementation of the time loop; all compute the same, auto takes the fastest available",
+    )
 
     def __post_init__(self) -> None:
         require(self.hidden >= 1, f"model.hidden must be at least 1, not {self.hidden}")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tardis_core.models.base import ModelConfig, dropout_mask, require_rates
+from tardis_core.settings import setting
 
 RESET_TEMPERATURE = 0.3
 RESET_GATES = 2  # alpha, beta
@@ -20,9 +21,15 @@ RESET_GATES = 2  # alpha, beta
 class LstmConfig(ModelConfig):
     """What the models share that are an LSTM at heart."""
 
-    layer_norm: bool = False
-    recurrent_dropout: float = 0.0
-    forget_bias: float = 1.0
+    layer_norm: bool = setting(
+        False, "whether the pre-activations of the gates are layer-normalised"
+    )
+    recurrent_dropout: float = setting(
+        0.0, "dropout rate of the candidate cell state, which loses no memory"
+    )
+    forget_bias: float = setting(
+        1.0, "initial bias of the forget gate; positive values remember longer"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

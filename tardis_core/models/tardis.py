@@ -36,7 +36,9 @@ from tardis_core.models.tardis_tensors import (
     modules_of,
     parameter_of,
 )
+from tardis_core.settings import setting
 
+FEWEST_CELLS = 0.25  # the smallest share of the cells in a batch that varies them
 CERTAIN = 1e6  # as noise on a read logit: far above any logit and any penalty
 
 
@@ -44,19 +46,23 @@ CERTAIN = 1e6  # as noise on a read logit: far above any logit and any penalty
 class TardisConfig(LstmConfig):
     """The controller."""
 
-    reset_gates: bool = True  # the paper's "+ R"
-    reset_bias: float = 1.0  # positive: the RESET gates start open
+    reset_gates: bool = setting(
+        True, "whether the RESET gates alpha and beta exist (the paper's + R)"
+    )
+    reset_bias: float = setting(
+        1.0, "initial bias of the RESET gates; positive values start them open"
+    )
 
 
 @dataclass(frozen=True)
 class CellsConfig:
     """The cells of the external memory."""
 
-    cells: int = 16  # K
-    address: int = 4  # A
-    content: int = 32  # C, the width of a micro-state
-    address_density: float = 0.5  # the share of an address that is not zero
-    address_scale: float = 1.0  # standard deviation of those entries
+    cells: int = setting(16, "number of memory cells (K)")
+    address: int = setting(4, "width of a cell's fixed address (A)")
+    content: int = setting(32, "width of a cell's content, the micro-state (C)")
+    address_density: float = setting(0.5, "share of the entries of an address that are not zero")
+    address_scale: float = setting(1.0, "standard deviation of the non-zero entries of an address")
 
     def __post_init__(self) -> None:
         for name in ("cells", "address", "content"):
@@ -72,17 +78,21 @@ class CellsConfig:
 class MemoryConfig(CellsConfig):
     """The external memory and the MLP that addresses it."""
 
-    attention: int = 0  # P, the width of the addressing MLP; 0 takes a quarter of `model.hidden`
-    gain: float = 1.0  # initial scale of W_m in the read logits, times the usual one
-    match: bool = False  # reads begin with a preference for cells whose content is like the state
-    fewest: float = 1.0  # of K: a batch of training has the first K' cells, drawn from these to all
-    fewest_from: float = 0.0  # the share of the training after which batches have fewer cells
+    attention: int = setting(0, "width of the addressing MLP (P); 0 uses a quarter of model.hidden")
+    gain: float = setting(1.0, "factor on the initial weights of the cells in the read logits")
+    match: bool = setting(
+        False, "whether reads initially prefer cells whose content resembles the state"
+    )
+    vary_cells_from: float = setting(
+        1.0,
+        "share of the updates after which every batch uses a random number of cells, a quarter to "
+        "all of them, and from which on the best weights are sought; 1 never does",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0 < self.fewest <= 1, f"memory.fewest must be in (0, 1], not {self.fewest}")
-        start = self.fewest_from
-        require(0 <= start < 1, f"memory.fewest_from must be at least 0 and below 1, not {start}")
+        start = self.vary_cells_from
+        require(0 <= start <= 1, f"memory.vary_cells_from must be in [0, 1], not {start}")
         require(self.attention >= 0, f"memory.attention must not be negative: {self.attention}")
         require(self.gain > 0, f"memory.gain must be above 0, not {self.gain}")
 
@@ -260,12 +270,12 @@ class Tardis(WormholeModel):
         )
 
     def _draw_cells(self, generator: torch.Generator) -> int:
-        """How many cells a batch has."""
-        # DEVIATION(alg 1): a memory that overflows at all lengths, sooner or later, teaches what to
-        # keep of a sequence that is too long, and to know what was not kept.
+        """The number of cells of a batch."""
+        # DEVIATION(alg 1): a memory that overflows at all lengths teaches what to keep of a
+        # sequence that is too long, and to know what was not kept.
         most = self.memory_config.cells
-        fewest = max(1, round(self.memory_config.fewest * most))
-        if fewest == most or self._progress < self.memory_config.fewest_from:
+        fewest = max(1, round(FEWEST_CELLS * most))
+        if fewest == most or self._progress < self.memory_config.vary_cells_from:
             return most
         return int(
             torch.randint(fewest, most + 1, (), generator=generator, device=generator.device)

@@ -3,7 +3,6 @@
 Batch number n is a function of the seed and of n alone, so the position in the data is one integer.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -101,12 +100,6 @@ class Metric:
     name: str
     unit: str
     better: Literal["lower", "higher"]
-
-    def improves(self, value: float, best: float | None) -> bool:
-        """Whether `value` beats the best so far; a value that is not a number beats nothing."""
-        if math.isnan(value):
-            return False
-        return best is None or (value < best if self.better == "lower" else value > best)
 
 
 class Task(ABC):

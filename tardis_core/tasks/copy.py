@@ -54,9 +54,7 @@ MATCHING = {
 # vectors than the memory can hold. At scale small it is not learned before the end; gumbel unlearns
 # it with them.
 OVERFLOWING = {
-    "memory.fewest": 0.25,
-    "memory.fewest_from": 0.75,
-    "training.best_from": 0.75,
+    "memory.vary_cells_from": 0.75,
 }
 # What a search found on shorter lists for a budget of 10,000 updates (docs/results.md, section 1).
 SEARCHED = {

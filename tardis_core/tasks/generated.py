@@ -13,6 +13,7 @@ from tardis_core import __version__
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import require
 from tardis_core.models.network import Network
+from tardis_core.settings import setting
 from tardis_core.tasks.base import (
     Batch,
     Metric,
@@ -66,12 +67,16 @@ SPLIT_SEEDS: dict[str, int] = {"valid": 1_000_003, "test": 2_000_003}
 class GeneratedConfig:
     """Lengths, and how many sequences are measured."""
 
-    shortest: int = 1
-    longest: int = 20
-    grow_until: int = 0  # batches in which the greatest length grows to `longest`
-    draws: int = 1  # a length is the greatest of so many uniform draws: more of the long ones
-    valid_sequences: int = 1024
-    test_sequences: int = 4096
+    shortest: int = setting(1, "length of the shortest sequences")
+    longest: int = setting(
+        20, "length of the longest sequences; the metric is measured at this length"
+    )
+    grow_until: int = setting(0, "batches in which the maximum length grows to task.longest")
+    draws: int = setting(
+        1, "a length is the maximum of this many uniform draws; more draws, longer sequences"
+    )
+    valid_sequences: int = setting(1024, "number of validation sequences")
+    test_sequences: int = setting(4096, "number of test sequences")
 
     def __post_init__(self) -> None:
         require(

@@ -19,6 +19,7 @@ from tardis_core.data import ptb
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import UserError, require
 from tardis_core.models.network import Network
+from tardis_core.settings import setting
 from tardis_core.tasks.base import (
     TASKS,
     Batch,
@@ -36,12 +37,16 @@ END_OF_LINE = "\n"
 class PtbConfig:
     """How the text is cut."""
 
-    length: int = 150  # symbols a sequence; gradients go no further back
-    # Batches after which training begins with an empty state again; 0: only an epoch does. A model
-    # that has always been in the middle of a text may fail at the beginning of one.
-    carry: int = 20
-    streams: int = 32  # of an evaluation: each starts with an empty state
-    evaluation_symbols: int = 0  # only so many from the start of a split; 0 takes the whole
+    length: int = setting(150, "symbols per training sequence; gradients go no further back")
+    carry: int = setting(
+        20,
+        "batches after which training restarts with an empty state, as at the start of a text; "
+        "0 restarts only with an epoch",
+    )
+    streams: int = setting(32, "parallel streams at evaluation; each starts with an empty state")
+    evaluation_symbols: int = setting(
+        0, "symbols of each split to evaluate; 0 evaluates the whole split"
+    )
 
     def __post_init__(self) -> None:
         for name in ("length", "streams"):

@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from tardis_core.errors import require
+from tardis_core.settings import setting
 from tardis_core.tasks.base import TASKS, Batch, Signature
 from tardis_core.tasks.generated import (
     PAPER_SIZES,
@@ -75,8 +76,8 @@ MATCHING = {
 class RecallConfig(GeneratedConfig):
     """Lengths are numbers of items."""
 
-    shortest: int = 2
-    longest: int = 6
+    shortest: int = setting(2, "fewest items per sequence")
+    longest: int = setting(6, "most items per sequence; the metric is measured at this length")
 
     def __post_init__(self) -> None:
         super().__post_init__()

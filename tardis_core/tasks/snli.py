@@ -18,6 +18,7 @@ from tardis_core.data import snli
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import require
 from tardis_core.models.network import Network
+from tardis_core.settings import setting
 from tardis_core.tasks.base import (
     TASKS,
     Batch,
@@ -37,7 +38,9 @@ EVALUATION_BATCH = 256
 class SnliConfig:
     """How much is measured."""
 
-    evaluation_pairs: int = 0  # only so many from the start of a split; 0 takes all
+    evaluation_pairs: int = setting(
+        0, "pairs of each split to evaluate; 0 evaluates the whole split"
+    )
 
     def __post_init__(self) -> None:
         limit = self.evaluation_pairs

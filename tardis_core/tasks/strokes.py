@@ -22,6 +22,7 @@ from tardis_core.data import strokes
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import require
 from tardis_core.models.network import Network
+from tardis_core.settings import setting
 from tardis_core.tasks.base import TASKS, Batch, Metric, Signature, Split, Task
 from tardis_core.tasks.details import Curve, Detail, confusion
 from tardis_core.tasks.sampling import EpochSampler, ragged_indices
@@ -58,10 +59,10 @@ DATASET_SEEDS = {"train": 11, "valid": 12, "test": 13}
 class StrokesConfig:
     """How many digits a sequence has, and how many sequences there are."""
 
-    digits: int = 5
-    train_sequences: int = 200_000
-    valid_sequences: int = 20_000
-    test_sequences: int = 20_000
+    digits: int = setting(5, "digits per sequence; the paper has 5, 10 and 15")
+    train_sequences: int = setting(200_000, "number of training sequences")
+    valid_sequences: int = setting(20_000, "number of validation sequences")
+    test_sequences: int = setting(20_000, "number of test sequences")
 
     def __post_init__(self) -> None:
         for name in ("digits", "train_sequences", "valid_sequences", "test_sequences"):

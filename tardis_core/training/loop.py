@@ -16,12 +16,13 @@ from tardis_core.data.dataset import Provenance
 from tardis_core.errors import Diverged, UserError
 from tardis_core.models.base import State, flatten_state, map_state
 from tardis_core.tasks.base import Batch, Split
+from tardis_core.training.best import best_row, phase_start
 from tardis_core.training.microbatches import Part, join, split
 from tardis_core.training.objective import Objective, objective
-from tardis_core.training.schedule import learning_rate, new_phase
+from tardis_core.training.schedule import learning_rate
 
 # Settings that change the shape of a state from batch to batch, unless they have these values.
-NEED_BEGINNINGS = {"estimator.copies": 1, "memory.fewest": 1.0}
+NEED_BEGINNINGS = {"estimator.copies": 1, "memory.vary_cells_from": 1.0}
 Row = dict[str, float]  # one validation: what was measured, by name
 
 
@@ -63,8 +64,6 @@ class Trainer:
         self._goes_on = self.task.train_batch(1).continues
         self.carried: State | None = None  # recurrent state, for text that goes on
         self.update = 0
-        self.best: float | None = None
-        self.best_update = 0
         self.history: list[Row] = []
         self._sums: Row = {}  # of the updates since the last validation
         self._seconds = 0.0
@@ -103,8 +102,29 @@ class Trainer:
     @property
     def _out_of_patience(self) -> bool:
         training = self.config.training
-        waited = (self.update - self.best_update) // training.evaluate_every
-        return bool(training.patience) and self.best is not None and waited >= training.patience
+        if not training.patience or self.best is None:
+            return False
+        return (self.update - self.best_update) // training.evaluate_every >= training.patience
+
+    @property
+    def best(self) -> float | None:
+        """The best validation metric so far."""
+        row = self._best_row()
+        return None if row is None else row[self._metric_column]
+
+    @property
+    def best_update(self) -> int:
+        """The update that it was measured after; 0 if there is none yet."""
+        row = self._best_row()
+        return 0 if row is None else int(row["update"])
+
+    @property
+    def _metric_column(self) -> str:
+        return f"valid_{self.task.metric.name}"
+
+    def _best_row(self) -> Row | None:
+        start = phase_start(self.config.settings())
+        return best_row(self.history, self._metric_column, self.task.metric.better, start)
 
     @property
     def _progress(self) -> float:
@@ -202,10 +222,6 @@ class Trainer:
         sums, self._sums = self._sums, {}
         updates, symbols, seconds = sums.pop("updates"), sums.pop("symbols"), sums.pop("seconds")
         measured = self.evaluate("valid")
-        value = measured[self.task.metric.name]
-        fresh = new_phase(self.best_update, self.update, self.config.training)
-        if self.task.metric.improves(value, None if fresh else self.best):
-            self.best, self.best_update = value, self.update
         row: Row = {
             "update": self.update,
             **{name: total / updates for name, total in sums.items()},
@@ -240,8 +256,6 @@ class Trainer:
             "optimizer": self.optimizer.state_dict(),
             "generator": self.generator.get_state(),
             "carried": None if self.carried is None else flatten_state(self.carried),
-            "best": self.best,
-            "best_update": self.best_update,
             "history": self.history,
             "sums": self._sums,
             "seconds": self._seconds,
@@ -253,8 +267,7 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.generator.set_state(state["generator"])
         self.carried = self._unflatten(state["carried"])
-        self.update, self.best = state["update"], state["best"]
-        self.best_update = state["best_update"]
+        self.update = state["update"]
         self.history, self._sums = list(state["history"]), dict(state["sums"])
         self._seconds = state["seconds"]
 

@@ -5,26 +5,34 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tardis_core.errors import require
+from tardis_core.settings import setting
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
     """The settings of a training run that no model or task has a say in."""
 
-    updates: int = 1000
-    batch: int = 64  # sequences an update
-    accumulate: int = 1  # parts of a batch, one after the other: less memory, the same update
-    learning_rate: float = 3e-3
-    warmup: int = 0  # updates of linear rise to the learning rate
-    decay: Literal["constant", "linear", "cosine"] = "constant"
-    decay_from: float = 0.5  # share of the updates after which the decay begins
-    final_rate: float = 1e-5  # learning rate at the last update, if it decays
-    clip: float = 1.0  # greatest norm of the gradient; 0 does not clip
-    weight_decay: float = 0.0
-    evaluate_every: int = 200  # updates between validations, each followed by a checkpoint
-    best_from: float = 0.0  # share of the updates after which a new best is sought, see `new_phase`
-    patience: int = 0  # validations without a new best after which to stop; 0 never stops early
-    precision: Literal["float32", "bfloat16"] = "float32"
+    updates: int = setting(1000, "number of updates")
+    batch: int = setting(64, "sequences per update")
+    accumulate: int = setting(
+        1, "microbatches per batch, run one after the other: less memory, same update"
+    )
+    learning_rate: float = setting(3e-3, "learning rate of Adam")
+    warmup: int = setting(0, "updates in which the learning rate rises linearly from zero")
+    decay: Literal["constant", "linear", "cosine"] = setting(
+        "constant", "shape of the learning rate's decay"
+    )
+    decay_from: float = setting(0.5, "share of the updates after which the decay begins")
+    final_rate: float = setting(1e-5, "learning rate at the last update, if it decays")
+    clip: float = setting(1.0, "maximum norm of the gradient; 0 does not clip")
+    weight_decay: float = setting(0.0, "L2 penalty on the weights")
+    evaluate_every: int = setting(
+        200, "updates between validations; each is followed by a checkpoint"
+    )
+    patience: int = setting(
+        0, "validations without a new best after which training stops; 0 never stops early"
+    )
+    precision: Literal["float32", "bfloat16"] = setting("float32", "bfloat16 uses mixed precision")
 
     def __post_init__(self) -> None:
         for name in ("updates", "batch", "accumulate", "evaluate_every"):
@@ -35,9 +43,8 @@ class TrainingConfig:
             require(value >= 0, f"training.{name} must not be negative: {value}")
         rate = self.learning_rate
         require(0 < rate < 10, f"training.learning_rate must be above 0 and below 10, not {rate}")
-        for name in ("decay_from", "best_from"):
-            value = getattr(self, name)
-            require(0 <= value < 1, f"training.{name} must be at least 0 and below 1, not {value}")
+        start = self.decay_from
+        require(0 <= start < 1, f"training.decay_from must be at least 0 and below 1, not {start}")
         require(
             self.decay == "constant" or self.final_rate <= rate,
             f"training.final_rate must be at most training.learning_rate={rate}, "
@@ -55,12 +62,3 @@ def learning_rate(update: int, config: TrainingConfig) -> float:
     done = 1.0 if update >= last else (update - start) / (last - start)
     left = 1 - done if config.decay == "linear" else (1 + math.cos(math.pi * done)) / 2
     return config.final_rate + (config.learning_rate - config.final_rate) * left
-
-
-def new_phase(before: int, now: int, config: TrainingConfig) -> bool:
-    """Whether the best of update `before` is from before `best_from`, and update `now` is not.
-
-    What a training is for may begin late in it, with batches that are harder in a way that the
-    validation does not see: then an earlier best does not count.
-    """
-    return before <= config.best_from * config.updates < now

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from tardis_core.errors import require
 from tardis_core.models.base import MODELS, Hidden, SequenceModel, unroll
 from tardis_core.models.controller import Controller, ControllerState, LstmConfig, recurrent_dropout
+from tardis_core.settings import setting
 
 HIDDEN_PLACE = -1e9  # score of a place that is not there: its weight is exactly zero
 
@@ -31,7 +32,7 @@ HIDDEN_PLACE = -1e9  # score of a place that is not there: its weight is exactly
 class AttentionConfig(LstmConfig):
     """The two LSTMs share these settings, not their weights."""
 
-    longest: int = 100  # L: so many steps of the first text can be attended to
+    longest: int = setting(100, "steps of the first text that can be attended to (L)")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -31,6 +31,7 @@ from tardis_core.models.base import (
     require_rates,
     unroll,
 )
+from tardis_core.settings import setting
 
 EPSILON = 1e-5
 RATE = 0.1  # of the running averages
@@ -40,10 +41,14 @@ RATE = 0.1  # of the running averages
 class BnLstmConfig(ModelConfig):
     """Batch normalisation takes the place of layer normalisation."""
 
-    recurrent_dropout: float = 0.0
-    forget_bias: float = 1.0
-    gain: float = 0.1  # of the normalised values at first: small, or the gates saturate
-    population_steps: int = 100  # S
+    recurrent_dropout: float = setting(0.0, "dropout rate of the candidate cell state")
+    forget_bias: float = setting(1.0, "initial bias of the forget gate")
+    gain: float = setting(
+        0.1, "initial gain of the normalised values; a large one saturates the gates"
+    )
+    population_steps: int = setting(
+        100, "time steps with statistics of their own at evaluation (S)"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

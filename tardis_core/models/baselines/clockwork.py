@@ -19,13 +19,14 @@ from torch.nn import functional as F
 
 from tardis_core.errors import require
 from tardis_core.models.base import MODELS, Hidden, ModelConfig, SequenceModel, unroll
+from tardis_core.settings import setting
 
 
 @dataclass(frozen=True)
 class ClockworkConfig(ModelConfig):
     """The clocks."""
 
-    groups: int = 5  # G; the slowest has the period 2^(G - 1)
+    groups: int = setting(5, "groups of hidden units (G); the slowest has the period 2^(G - 1)")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -37,6 +37,7 @@ from tardis_core.models.base import MODELS, Hidden, Reads, SequenceModel, unroll
 from tardis_core.models.baselines.ntm import write
 from tardis_core.models.controller import Controller, ControllerState, LstmConfig, recurrent_dropout
 from tardis_core.models.tardis import gumbel
+from tardis_core.settings import setting
 
 LRU_MEMORY = 0.1  # how much of v stays from step to step
 EPSILON = 1e-8
@@ -46,10 +47,10 @@ EPSILON = 1e-8
 class DntmMemory:
     """The memory of the D-NTM."""
 
-    cells: int = 16  # K, the NO-OP cell among them
-    address: int = 4  # A
-    content: int = 32  # C
-    no_op: bool = True  # whether the last cell is one
+    cells: int = setting(16, "number of memory cells, the NO-OP cell included (K)")
+    address: int = setting(4, "width of a cell's learned address (A)")
+    content: int = setting(32, "width of a cell's content (C)")
+    no_op: bool = setting(True, "whether the last cell is a NO-OP cell, which reads as zero")
 
     def __post_init__(self) -> None:
         for name in ("address", "content"):

@@ -27,14 +27,17 @@ from torch.nn import functional as F
 from tardis_core.errors import require
 from tardis_core.models.base import MODELS, Hidden, SequenceModel, dropout_mask, unroll
 from tardis_core.models.controller import LstmConfig
+from tardis_core.settings import setting
 
 
 @dataclass(frozen=True)
 class HmLstmConfig(LstmConfig):
     """`hidden` is the size of one layer."""
 
-    layers: int = 3  # L
-    final_slope: float = 5.0  # a at the end of the training; it starts at 1
+    layers: int = setting(3, "number of layers (L)")
+    final_slope: float = setting(
+        5.0, "slope of the boundary detector at the end of the training; it starts at 1"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -25,6 +25,7 @@ from torch.nn import functional as F
 from tardis_core.errors import require
 from tardis_core.models.base import MODELS, Hidden, SequenceModel, unroll
 from tardis_core.models.controller import Controller, ControllerState, LstmConfig, recurrent_dropout
+from tardis_core.settings import setting
 
 GATES = 4  # f, i, o, g
 SOURCES = 3  # h, x, b
@@ -35,9 +36,9 @@ INITIAL_SCALE = 0.1  # of d_h and d_x
 class HyperConfig(LstmConfig):
     """The small LSTM; the paper's is 128 units and an embedding of 16 beside 1000 units."""
 
-    layer_norm: bool = True  # of both
-    hyper_hidden: int = 64  # N
-    hyper_embedding: int = 8  # Z
+    layer_norm: bool = setting(True, "whether the gates of both LSTMs are layer-normalised")
+    hyper_hidden: int = setting(64, "hidden units of the small LSTM that scales the weights (N)")
+    hyper_embedding: int = setting(8, "width of the vectors between the two LSTMs (Z)")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from tardis_core.errors import require
 from tardis_core.models.base import MODELS, Hidden, SequenceModel, unroll
 from tardis_core.models.controller import Controller, ControllerState, LstmConfig, recurrent_dropout
+from tardis_core.settings import setting
 
 HEADS = 2  # the read head, the write head
 SHIFTS = 3  # one cell back, none, one cell on
@@ -29,8 +30,8 @@ EPSILON = 1e-8
 class NtmMemory:
     """The memory of the NTM."""
 
-    cells: int = 16  # K
-    content: int = 32  # C, the width of a cell
+    cells: int = setting(16, "number of memory cells (K)")
+    content: int = setting(32, "width of a cell (C)")
 
     def __post_init__(self) -> None:
         for name in ("cells", "content"):

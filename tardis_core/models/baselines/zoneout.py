@@ -21,14 +21,17 @@ from tardis_core.models.base import (
     unroll,
 )
 from tardis_core.models.controller import Controller, ControllerState, LstmConfig, recurrent_dropout
+from tardis_core.settings import setting
 
 
 @dataclass(frozen=True)
 class ZoneoutConfig(LstmConfig):
     """The defaults are the paper's for characters of the Penn Treebank."""
 
-    zoneout_cell: float = 0.5  # share of the cells that stay
-    zoneout_hidden: float = 0.05  # share of the hidden units that stay
+    zoneout_cell: float = setting(0.5, "share of the cell state that is kept from the step before")
+    zoneout_hidden: float = setting(
+        0.05, "share of the hidden units that are kept from the step before"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

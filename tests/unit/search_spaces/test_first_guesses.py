@@ -81,7 +81,7 @@ def test_beside_the_row_they_are_the_preset(task, scale):
             *VARIED,
             "estimator.auxiliary_share",
             "estimator.auxiliary_until",
-            "memory.fewest",
+            "memory.vary_cells_from",
         }
         row = {name: value for name, value in guess.items() if name in stated}
         ours = make_config(task, model, estimator, scale, overrides=row)

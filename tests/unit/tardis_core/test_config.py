@@ -280,7 +280,7 @@ def test_an_unknown_setting_suggests_the_close_one_and_lists_all():
     assert refused("memory.cels", 4) == (
         "unknown setting 'memory.cels' (did you mean memory.cells?); memory has: memory.address, "
         "memory.address_density, memory.address_scale, memory.attention, memory.cells, "
-        "memory.content, memory.fewest, memory.fewest_from, memory.gain, memory.match"
+        "memory.content, memory.gain, memory.match, memory.vary_cells_from"
     )
 
 
@@ -343,3 +343,26 @@ def test_a_seed_must_be_one_that_all_generators_take(seed):
 def test_a_system_is_called_by_its_model_and_its_estimator():
     assert make_config("copy", "tardis", "reinforce").system == "tardis reinforce"
     assert make_config("copy", "lstm").system == "lstm"
+
+
+def saved(**changes):
+    values = make_config("copy", estimator="reinforce").to_dict()
+    return {**values, "settings": {**values["settings"], **changes}}
+
+
+def test_a_run_saved_with_retired_settings_that_were_off_still_loads():
+    off = {"memory.fewest": 1.0, "memory.fewest_from": 0.0, "training.best_from": 0.0}
+    old = saved(**off, **{"estimator.entropy_final": 0.0})
+    assert config_from_dict(old) == make_config("copy", estimator="reinforce")
+
+
+def test_a_run_saved_with_fewer_cells_in_its_last_part_still_loads():
+    late = {"memory.fewest": 0.25, "memory.fewest_from": 0.75, "training.best_from": 0.75}
+    config = config_from_dict(saved(**late))
+    assert config.settings()["memory.vary_cells_from"] == 0.75
+
+
+def test_a_run_saved_with_a_retired_setting_that_was_on_does_not_load():
+    for old in ({"memory.fewest": 0.5}, {"estimator.entropy_final": -0.1}):
+        with pytest.raises(UserError, match=f"unknown setting '{next(iter(old))}'"):
+            config_from_dict(saved(**old))

@@ -142,11 +142,12 @@ def test_the_same_command_gives_the_same_result(here):
 
 
 @pytest.mark.parametrize("task", TASKS.names())
-def test_set_help_lists_all_settings_with_their_values(here, capsys, task):
+def test_set_help_lists_all_settings_with_their_values_and_meanings(here, capsys, task):
     assert main([task, "--set", "help", "--set", "memory.cells=5"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.splitlines()[1:]
     settings = make_config(task, overrides={"memory.cells": 5}).settings()
-    assert lines[1:] == [f"  {key}={value}" for key, value in settings.items()]
+    assert [line.split()[0] for line in lines] == [f"{k}={v}" for k, v in settings.items()]
+    assert "number of memory cells (K)" in next(line for line in lines if "memory.cells=5" in line)
     assert tree(here) == {}
 
 

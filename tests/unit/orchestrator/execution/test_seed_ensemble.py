@@ -66,7 +66,8 @@ def test_a_seed_that_patience_has_ended_waits_for_the_others():
 
 
 def test_a_best_from_before_its_time_does_not_count_after_it():
-    worse = {"training.learning_rate": 1.0, "training.best_from": 0.5}  # too fast: it gets worse
+    # Too fast: it gets worse.
+    worse = {"training.learning_rate": 5.0, "memory.vary_cells_from": 0.5}
     several = SeveralSeeds(config(**worse), None, "cpu", (5, 6), "worst")
     first, *late = [row["valid_bce"] for row in several.run()]
     assert first < min(late)

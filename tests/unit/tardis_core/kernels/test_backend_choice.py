@@ -6,12 +6,14 @@ import weakref
 import pytest
 import torch
 
-from tardis_core.build import load_data
+from tardis_core.build import build_network, load_data
 from tardis_core.config import make_config
 from tardis_core.errors import UserError
 from tardis_core.estimators.gumbel import Gumbel
 from tardis_core.kernels import library, resolve, select
+from tardis_core.models.base import MODELS
 from tardis_core.models.tardis import Tardis
+from tardis_core.tasks.base import TASKS
 from tardis_core.training.loop import Trainer
 from tests.support.both_backends import make_model, set_backend
 
@@ -55,6 +57,18 @@ def test_an_unknown_estimator_is_left_to_the_reference():
     assert resolve(model, X) == "reference"
     with pytest.raises(UserError, match="no kernel for the estimator OtherGumbel"):
         resolve(set_backend(model, "native"), X)
+
+
+@pytest.mark.parametrize("name", MODELS.names())
+def test_a_model_without_a_kernel_says_so(name):
+    config = make_config("copy", name, scale="smoke")
+    signature = TASKS.get("copy").signature
+    model, x = build_network(config, signature).model, torch.zeros(2, 3, signature.inputs)
+    backend = resolve(model, x)
+    assert backend == ("native" if name in ("lstm", "tardis") else "reference")
+    if backend == "reference":
+        with pytest.raises(UserError, match="no kernel for the model"):
+            resolve(set_backend(model, "native"), x)
 
 
 def test_mixed_precision_is_left_to_the_reference():

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tardis_core.tasks.base import Batch, Metric, Signature
+from tardis_core.tasks.base import Batch, Signature
 
 CLASSES = Signature(inputs=3, symbols=True, outputs=3, bits=False)
 BITS = Signature(inputs=2, symbols=False, outputs=2, bits=True)
@@ -43,18 +43,3 @@ def test_likelihood_is_taken_in_float32_where_logits_are_coarser():
     logits = torch.randn(4, 2, 3).bfloat16()
     batch = Batch(torch.zeros(4, 2), torch.zeros(4, 2, dtype=torch.int64), torch.ones(4, 2) > 0)
     assert CLASSES.log_likelihood(logits, batch).dtype == torch.float32
-
-
-@pytest.mark.parametrize(
-    ("better", "value", "best", "expected"),
-    [
-        ("lower", 1.0, None, True),
-        ("lower", 1.0, 1.5, True),
-        ("lower", 1.5, 1.5, False),
-        ("higher", 1.0, 0.5, True),
-        ("higher", 0.5, 0.5, False),
-        ("lower", math.nan, None, False),
-    ],
-)
-def test_a_metric_knows_what_is_better(better, value, best, expected):
-    assert Metric("m", "unit", better).improves(value, best) is expected

@@ -1,5 +1,6 @@
 """The training loop: what it measures, when it stops, and what it does not survive."""
 
+import dataclasses
 import math
 
 import pytest
@@ -142,16 +143,12 @@ def test_a_value_that_is_not_a_number_is_never_the_best():
     assert (trainer.best, trainer.best_update) == (2.0, 8)
 
 
-def test_a_best_from_before_its_time_does_not_count_after_it():
-    trainer = scripted([1.0, 2.0, 5.0, 4.0, 4.5], best_from=0.4)  # of 20 updates: after the eighth
+def test_the_best_weights_are_sought_from_where_the_cells_vary():
+    trainer = scripted([1.0, 2.0, 5.0, 4.0, 4.5])
+    memory = dataclasses.replace(trainer.config.memory_settings, vary_cells_from=0.4)  # update 8
+    trainer.config = dataclasses.replace(trainer.config, memory_settings=memory)
     best = [(trainer.best, trainer.best_update) for _ in trainer.run()]
     assert best == [(1.0, 4), (1.0, 4), (5.0, 12), (4.0, 16), (4.0, 16)]
-
-
-def test_what_is_not_a_number_does_not_begin_a_new_time_either():
-    trainer = scripted([1.0, math.nan, 5.0], best_from=0.4)
-    best = [trainer.best for _ in trainer.run()]
-    assert best == [1.0, 1.0, 5.0]
 
 
 # Clipping

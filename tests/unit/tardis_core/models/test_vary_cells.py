@@ -1,4 +1,4 @@
-"""`memory.fewest`: a batch of training with fewer cells is that of a smaller model."""
+"""`memory.vary_cells_from`: a training batch with fewer cells is that of a smaller model."""
 
 import copy
 import dataclasses
@@ -13,25 +13,25 @@ from tardis_core.models.base import flatten_state
 from tardis_core.training.loop import Trainer
 from tests.support.small_tardis import inputs, make_tardis, noise_of
 
-K = 5
+K = 8
 
 
-def with_fewest(fewest, **options):
+def varying(start=0.0, **options):
     model = make_tardis(K=K, **options)
-    model.memory_config = dataclasses.replace(model.memory_config, fewest=fewest)
+    model.memory_config = dataclasses.replace(model.memory_config, vary_cells_from=start)
     return model
 
 
 def first_cells(model, cells):
     """A model that has only the first cells of another."""
-    made = copy.deepcopy(model)
-    made.memory_config = dataclasses.replace(model.memory_config, cells=cells, fewest=1.0)
-    made.address_KA = model.address_KA[:cells].clone()
-    made.addressing.W_u = torch.nn.Linear(cells, len(model.addressing.a), bias=False)
-    made.addressing.W_u.weight = torch.nn.Parameter(
+    small = copy.deepcopy(model)
+    small.memory_config = dataclasses.replace(model.memory_config, cells=cells, vary_cells_from=1.0)
+    small.address_KA = model.address_KA[:cells].clone()
+    small.addressing.W_u = torch.nn.Linear(cells, len(model.addressing.a), bias=False)
+    small.addressing.W_u.weight = torch.nn.Parameter(
         model.addressing.W_u.weight[:, :cells].detach().clone()
     )
-    return made
+    return small
 
 
 def gradients(model, x, noise, state=None):
@@ -43,37 +43,38 @@ def gradients(model, x, noise, state=None):
     return parts, after, {name: each.grad for name, each in model.named_parameters()}
 
 
-def test_every_number_of_cells_is_drawn_and_no_other():
-    model, x = with_fewest(0.4), inputs(1, 1, 3)
-    drawn = [noise_of(model, x, seed).read_TBK.shape[-1] for seed in range(60)]
-    assert set(drawn) == {2, 3, 4, 5}
+def test_every_number_from_a_quarter_to_all_cells_is_drawn_and_no_other():
+    model, x = varying(), inputs(1, 1, 3)
+    drawn = [noise_of(model, x, seed).read_TBK.shape[-1] for seed in range(120)]
+    assert set(drawn) == set(range(2, 9))
 
 
-def test_without_it_all_cells_are_there_and_the_noise_is_as_it_was():
-    x = inputs(4, 2, 3)
-    plain = noise_of(with_fewest(1.0), x).read_TBK
-    assert plain.shape == (4, 2, K)
-    assert torch.equal(plain, noise_of(make_tardis(K=K), x).read_TBK)
+def test_by_default_a_batch_has_all_cells_and_nothing_is_drawn_for_it():
+    x, model = inputs(4, 2, 3), make_tardis(K=K)
+    noise = noise_of(model, x).read_TBK
+    assert noise.shape == (4, 2, K)
+    model.memory_config = dataclasses.replace(model.memory_config, vary_cells_from=0.5)
+    assert torch.equal(noise, noise_of(model, x).read_TBK)  # training has just begun
 
 
 @pytest.mark.parametrize("backend", ["reference", "torch", "native"])
 @pytest.mark.parametrize("estimator", ["gumbel", "reinforce"])
 @pytest.mark.parametrize("cells", [1, 3])
 def test_it_is_the_smaller_model_with_the_same_gradients(estimator, cells, backend):
-    model = with_fewest(cells / K, estimator=estimator, backend=backend)
+    model = varying(estimator=estimator, backend=backend)
     x, small = inputs(9, 4, 3), first_cells(model, cells)
     noise = noise_of(small, x)
-    parts, state, made = gradients(model, x, noise)
+    parts, state, computed = gradients(model, x, noise)
     expected, small_state, wanted = gradients(small, x, noise)
     for part, other in zip(parts, expected, strict=True):
         torch.testing.assert_close(part, other, rtol=0, atol=1e-10)
     for part, other in zip(flatten_state(state), flatten_state(small_state), strict=True):
         torch.testing.assert_close(part, other, rtol=0, atol=1e-10)
-    of_usage = made.pop("addressing.W_u.weight")
+    of_usage = computed.pop("addressing.W_u.weight")
     torch.testing.assert_close(of_usage[:, :cells], wanted.pop("addressing.W_u.weight"))
     assert not of_usage[:, cells:].any()
-    assert made.keys() == wanted.keys()
-    for name, gradient in made.items():
+    assert computed.keys() == wanted.keys()
+    for name, gradient in computed.items():
         assert (gradient is None) == (wanted[name] is None), name
         if gradient is not None:
             torch.testing.assert_close(gradient, wanted[name], rtol=1e-8, atol=1e-9)
@@ -81,7 +82,7 @@ def test_it_is_the_smaller_model_with_the_same_gradients(estimator, cells, backe
 
 @pytest.mark.parametrize("backend", ["reference", "torch", "native"])
 def test_a_state_keeps_its_number_of_cells(backend):
-    model, x = with_fewest(0.6, backend=backend), inputs(8, 2, 3)
+    model, x = varying(backend=backend), inputs(8, 2, 3)
     noise = noise_of(first_cells(model, 3), x[:4])
     _, state = model(x[:4], None, None, noise)
     assert state.memory.reads_BK.shape == (2, 3)
@@ -91,12 +92,13 @@ def test_a_state_keeps_its_number_of_cells(backend):
 
 
 def test_evaluation_has_all_cells():
-    model, x = with_fewest(0.1), inputs(2, 3, 3)
+    model, x = varying(), inputs(2, 3, 3)
     assert model(x)[0].reads.pi_TBK.shape[-1] == K
 
 
 def trainer(**settings):
-    plain = {"model.hidden": 6, "memory.cells": 4, "memory.fewest": 0.25, "training.batch": 4}
+    plain = {"model.hidden": 6, "memory.cells": 4, "training.batch": 4}
+    plain |= {"memory.vary_cells_from": 0.0}
     config = make_config(
         "copy", "tardis", "reinforce", "smoke", overrides=plain | {"task.longest": 3} | settings
     )
@@ -106,56 +108,54 @@ def trainer(**settings):
 @pytest.mark.parametrize(
     "settings",
     [{"training.accumulate": 4}, {"estimator.tried": 3}, {"estimator.tried": 99}],
-    ids=["parts", "tried", "tried from the start"],
+    ids=["microbatches", "tried", "tried from the start"],
 )
-def test_it_goes_with_what_else_changes_a_batch(settings):
-    made = trainer(**settings)
-    losses = [made.step() for _ in range(12)]
+def test_it_works_with_whatever_else_changes_a_batch(settings):
+    run = trainer(**settings)
+    losses = [run.step() for _ in range(12)]
     assert all(0 < loss < 10 for loss in losses)
 
 
-LATE = {"memory.fewest_from": 0.5, "training.updates": 40}
+LATE = {"memory.vary_cells_from": 0.5, "training.updates": 40}
 
 
-def test_they_may_begin_late_in_the_training(monkeypatch):
-    made, cells = trainer(**LATE), []
-    draw = made.network.model.draw_noise
+def test_fewer_cells_begin_at_that_share_of_the_training(monkeypatch):
+    run, cells = trainer(**LATE), []
+    draw = run.network.model.draw_noise
 
     def counted(x, generator):
         noise = draw(x, generator)
         cells.append(noise.read_TBK.shape[-1])
         return noise
 
-    monkeypatch.setattr(made.network.model, "draw_noise", counted)
+    monkeypatch.setattr(run.network.model, "draw_noise", counted)
     for _ in range(40):
-        made.step()
+        run.step()
     assert set(cells[:20]) == {4}
     assert set(cells[20:]) == {1, 2, 3, 4}
 
 
-def test_a_training_that_is_taken_up_again_knows_how_late_it_is():
-    made, again = trainer(**LATE), trainer(**LATE)
+def test_a_resumed_training_knows_how_far_it_is():
+    run, resumed = trainer(**LATE), trainer(**LATE)
     for _ in range(25):
-        made.step()
-    again.restore(copy.deepcopy(made.state()))
-    assert [again.step() for _ in range(5)] == [made.step() for _ in range(5)]
+        run.step()
+    resumed.restore(copy.deepcopy(run.state()))
+    assert [resumed.step() for _ in range(5)] == [run.step() for _ in range(5)]
 
 
-def test_a_text_that_goes_on_cannot_change_its_number_of_cells():
-    config = make_config("ptb", scale="smoke", overrides={"memory.fewest": 0.5})
-    with pytest.raises(
-        UserError, match=r"memory.fewest=0.5 needs sequences that begin anew.* at 1.0"
-    ):
+def test_a_text_that_continues_cannot_change_its_number_of_cells():
+    config = make_config("ptb", scale="smoke", overrides={"memory.vary_cells_from": 0.5})
+    with pytest.raises(UserError, match=r"memory.vary_cells_from=0.5 needs sequences .* at 1.0"):
         Trainer(config, load_data(config, None, "standin"))
 
 
-@pytest.mark.parametrize("fewest", [0, 1.5])
-def test_the_number_is_checked(fewest):
-    with pytest.raises(UserError, match=rf"memory.fewest must be in \(0, 1\], not {fewest}"):
-        make_config("copy", overrides={"memory.fewest": fewest})
+def test_the_share_is_checked():
+    for start in (-0.1, 1.1):
+        with pytest.raises(UserError, match=rf"vary_cells_from must be in \[0, 1\], not {start}"):
+            make_config("copy", overrides={"memory.vary_cells_from": start})
 
 
-@pytest.mark.parametrize("start", [-0.1, 1])
-def test_so_is_when_they_begin(start):
-    with pytest.raises(UserError, match=r"memory.fewest_from must be at least 0 and below 1, not"):
-        make_config("copy", overrides={"memory.fewest_from": start})
+def test_the_recipe_of_copy_with_reinforce_at_scale_paper_varies_them_in_the_last_quarter():
+    reinforce = make_config("copy", estimator="reinforce", scale="paper")
+    assert reinforce.memory_settings.vary_cells_from == 0.75
+    assert make_config("copy", scale="paper").memory_settings.vary_cells_from == 1.0
