@@ -1,8 +1,9 @@
-# make sweep   set everything up, then a small sweep of ptb (under 5 minutes)
-# make test    set everything up in .venv (once), then ruff, mypy and the tests
-# make lint    ruff and mypy alone
-# make audit   known holes in the versions of constraints.txt (asks the package index)
-# make clean   forget the set-up
+# make sweep      install everything, then run a small sweep of ptb (under 5 minutes)
+# make test       install everything in .venv (once), then lint and run all tests
+# make test-fast  the fast unit tests alone
+# make lint       ruff, mypy and import-linter
+# make audit      check the versions of constraints.txt for known vulnerabilities (needs a network)
+# make clean      remove the installation
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 KERNEL := $(wildcard tardis_core/kernels/native/*.[ch])
 
-.PHONY: sweep test lint audit setup clean
+.PHONY: sweep test test-fast lint audit setup clean
 
 sweep: $(STAMP)
 	$(BIN)/python -m orchestrator.sweep ptb --smoke
@@ -18,10 +19,14 @@ sweep: $(STAMP)
 test: lint
 	$(BIN)/python -m pytest
 
+test-fast: $(STAMP)
+	$(BIN)/python -m pytest tests/unit -m "not slow"
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 # --strict: a package that could not be looked up is a failure, not a pass.
 audit: $(STAMP)
@@ -29,7 +34,7 @@ audit: $(STAMP)
 
 setup: $(STAMP)
 
-# The stamp is newer than what it was made from, so a second run installs nothing.
+# The stamp is newer than its sources, so a second run installs nothing.
 $(STAMP): pyproject.toml constraints.txt setup.py $(KERNEL)
 	@echo "Setting up $(VENV): a few minutes the first time."
 	$(PYTHON) -m venv $(VENV)

@@ -1,20 +1,47 @@
-"""Sweeps from Python: the same options as the command, and the results as tables."""
+"""Sweeps and comparisons from Python: the options of the commands, the results as tables.
 
+This is also where the parts meet: a plan is run by `execution`, reported by `results`,
+`comparison` and `models`.
+"""
+
+import argparse
+import logging
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
 
-from orchestrator.execution.driver import run_sweep
-from orchestrator.planning.options import parser, plan_from
-from orchestrator.planning.plan import SweepPlan, load_plan
-from orchestrator.results import leaderboard, records, report
+from orchestrator.comparison import report as comparison_report
+from orchestrator.comparison import runs as comparison_runs
+from orchestrator.comparison import tables
+from orchestrator.execution.cluster import LOCAL, address_of, place, slots, start_ray
+from orchestrator.execution.driver import Outcome, run_sweep
+from orchestrator.execution.study import STUDY_FILE
+from orchestrator.models.export import offer_champion
+from orchestrator.planning import confirmation, dry_run
+from orchestrator.planning.arguments import names, seconds
+from orchestrator.planning.dry_run import Cluster
+from orchestrator.planning.options import OURS, ComparisonOptions, SearchOptions
+from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan, load_plan
+from orchestrator.planning.planner import plan_from
+from orchestrator.results import report
+from orchestrator.results.records import Records
+from orchestrator.tracking.events import Artifact, Event
 from tardis_core.config import Config
+from tardis_core.errors import UserError
+from tardis_core.estimators.base import ESTIMATORS
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep that has run, or still does: what it has measured so far."""
+    """A sweep that has run, or is running: what it has measured so far."""
 
     plan: SweepPlan
     finished: bool
@@ -23,60 +50,256 @@ class Sweep:
     def load(cls, name: str) -> "Sweep":
         """The sweep in `sweeps/NAME`."""
         plan = load_plan(name)
-        done = sum(record.ended for record in records.read(plan).values())
+        done = sum(record.ended for record in Records.load(plan).trials.values())
         return cls(plan, done >= plan.trials)
 
     @property
     def leaderboard(self) -> pd.DataFrame:
-        """A row a trial, the best first: state, objective, and every setting."""
-        return leaderboard.table(self.plan).apply(_as_numbers)
+        """One row per trial, the best first: state, objective, and every setting."""
+        return Records.load(self.plan).table().apply(_as_numbers)
 
     @property
     def curves(self) -> pd.DataFrame:
-        """A row a validation of every trial."""
-        return records.curves(self.plan)
+        """One row per validation of every trial."""
+        return Records.load(self.plan).curves()
 
     @property
     def best_config(self) -> Config | None:
         """The configuration of the best trial that ran to its end."""
-        number = report.best_trial(self.plan)
-        return None if number is None else records.read(self.plan)[number].config()
+        records = Records.load(self.plan)
+        number = records.best_trial()
+        return None if number is None else records.trials[number].config()
+
+    @property
+    def comparison(self) -> pd.DataFrame | None:
+        """One row per candidate of a comparison, the best first; None before its first result."""
+        if not isinstance(self.plan, ComparisonPlan):
+            raise UserError(f"{self.plan.name} is a search; its results are in its leaderboard")
+        compared = comparison_runs.of_records(Records.load(self.plan))
+        return None if compared is None else tables.summary(compared)
 
 
 def _as_numbers(column: pd.Series) -> pd.Series:
-    """Settings are recorded as text; where all of them are numbers, here they are numbers."""
+    """Settings are recorded as text; a column in which all are numbers becomes numeric."""
     try:
         return pd.to_numeric(column)
     except (TypeError, ValueError):
         return column
 
 
-def sweep(task: str | None = None, **options: Any) -> Sweep:
-    """Run a sweep to its end, or until Ctrl-C.
+def sweep(
+    task: str = "",
+    *,
+    name: str = "",
+    resume: str = "",
+    extend: str = "",
+    trials: int = 0,
+    time_budget: float | str = 0.0,
+    scale: str = "",
+    models: Sequence[str] = ("tardis",),
+    estimators: Sequence[str] = (),
+    space: str | None = None,
+    set: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    seeds_per_trial: int = 1,
+    aggregate: str = "worst",
+    grace: float = 1 / 9,
+    confirm_seeds: int = 0,
+    cpus_per_trial: float = 1.0,
+    gpus_per_trial: float = 0.0,
+    retry_smaller_batch: bool = False,
+    concurrency: int = 0,
+    autoscale: bool = False,
+    address: str | None = None,
+    storage: str = "",
+    tracking_uri: str = "",
+    data_dir: str | None = None,
+    data: str = "auto",
+) -> Sweep:
+    """Run a search to its end or until Ctrl-C, and its confirmation if `confirm_seeds` are given.
+
+    The options are those of `python -m orchestrator.sweep --help`.
 
     Args:
-        options: those of `python -m orchestrator.sweep`, with underscores: `trials=8`,
-            `scale="smoke"`, `estimators=["gumbel"]`, `set={"memory.cells": 32}`, `resume=NAME`.
+        time_budget: seconds, or a text such as "30m".
+        set: settings of every trial, such as `{"memory.cells": 32}`.
+
+    Returns:
+        The search; its confirmation is `Sweep.load(f"{name}-seeds")`.
 
     Raises:
-        UserError: whatever the command would answer with exit code 2
+        UserError: whatever the command would answer with exit code 2.
     """
-    chosen = parser().parse_args(words(task, **options))
-    plan = plan_from(chosen)
-    return Sweep(plan, run_sweep(plan, chosen.address).finished)
+    plan = plan_from(
+        SearchOptions(
+            task=task,
+            name=name,
+            resume=resume,
+            extend=extend,
+            trials=trials,
+            time_budget=_seconds(time_budget),
+            scale=scale,
+            models=_tuple(models),
+            estimators=_tuple(estimators) or tuple(ESTIMATORS.names()),
+            space=space,
+            set=set or {},
+            seed=seed,
+            seeds_per_trial=seeds_per_trial,
+            aggregate=aggregate,
+            grace=grace,
+            confirm_seeds=confirm_seeds,
+            cpus_per_trial=cpus_per_trial,
+            gpus_per_trial=gpus_per_trial,
+            retry_smaller_batch=retry_smaller_batch,
+            concurrency=concurrency,
+            autoscale=autoscale,
+            address=address,
+            storage=storage,
+            tracking_uri=tracking_uri,
+            data_dir=data_dir,
+            data=data,
+        )
+    )
+    outcome = run(plan, address)
+    if outcome.finished and (again := confirmation_of(Records.load(plan))):
+        run(again, address)
+    return Sweep(plan, outcome.finished)
 
 
-def words(task: str | None, **options: Any) -> list[str]:
-    """Options as the words of a command line."""
-    made = [] if task is None else [task]
-    for name, value in options.items():
-        flag = f"--{name.replace('_', '-')}"
-        if isinstance(value, dict):
-            made += [word for key, each in value.items() for word in (flag, f"{key}={each}")]
-        elif value is True:
-            made.append(flag)
-        elif isinstance(value, list | tuple):
-            made += [flag, ",".join(map(str, value))]
-        elif value is not None and value is not False:
-            made += [flag, str(value)]
-    return made
+def compare(
+    task: str = "",
+    *,
+    name: str = "",
+    resume: str = "",
+    seeds: int = 3,
+    models: Sequence[str] = OURS,
+    candidates: Sequence[str] = (),
+    parameters: int = 0,
+    scale: str = "",
+    set: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    cpus_per_trial: float = 1.0,
+    gpus_per_trial: float = 0.0,
+    retry_smaller_batch: bool = False,
+    concurrency: int = 0,
+    autoscale: bool = False,
+    address: str | None = None,
+    storage: str = "",
+    tracking_uri: str = "",
+    data_dir: str | None = None,
+    data: str = "auto",
+) -> Sweep:
+    """Train candidates with several seeds, to the end or until Ctrl-C.
+
+    The options are those of `python -m orchestrator.compare --help`.
+
+    Args:
+        candidates: texts such as "tardis:gumbel,memory.cells=8"; none: the paper's rows.
+
+    Raises:
+        UserError: whatever the command would answer with exit code 2.
+    """
+    plan = plan_from(
+        ComparisonOptions(
+            task=task,
+            name=name,
+            resume=resume,
+            seeds=seeds,
+            models=_tuple(models),
+            candidate=tuple(candidates),
+            parameters=parameters,
+            scale=scale,
+            set=set or {},
+            seed=seed,
+            cpus_per_trial=cpus_per_trial,
+            gpus_per_trial=gpus_per_trial,
+            retry_smaller_batch=retry_smaller_batch,
+            concurrency=concurrency,
+            autoscale=autoscale,
+            address=address,
+            storage=storage,
+            tracking_uri=tracking_uri,
+            data_dir=data_dir,
+            data=data,
+        )
+    )
+    return Sweep(plan, run(plan, address).finished)
+
+
+def _seconds(duration: float | str) -> float:
+    try:
+        return seconds(duration) if isinstance(duration, str) else duration
+    except argparse.ArgumentTypeError as error:
+        raise UserError(f"time_budget {error}") from error
+
+
+def _tuple(values: Sequence[str]) -> tuple[str, ...]:
+    """Names, which may also be given as one text with commas."""
+    return names(values) if isinstance(values, str) else tuple(values)
+
+
+def run(plan: SweepPlan, address: str | None = None) -> Outcome:
+    """Run a plan, whether new or resumed, and write its report."""
+    return run_sweep(plan, address, partial(conclude, plan))
+
+
+def conclude(plan: SweepPlan, data: Any, finished: bool) -> list[Event]:
+    """Write the report of a sweep into its folder; returns the events to record.
+
+    Args:
+        data: of the task, as the trials had it.
+        finished: whether all trials have ended; only then a model is offered as champion.
+    """
+    records = Records.load(plan)
+    folder = plan.folder / "report"
+    folder.mkdir(exist_ok=True)
+    report.write_tables(records, folder)
+    others = _write_details(records, folder)
+    events: list[Event] = [report.description(records)]
+    paths = [*sorted(folder.iterdir()), *others]
+    events += [Artifact(None, str(path), "report") for path in paths]
+    try:
+        events += report.artifacts_of_best_trials(records, data)
+        if finished and plan.offers_model:
+            events += offer_champion(records, data)
+    except OSError as error:  # the measurements are safe all the same
+        _log.warning("the weights of the best trials could not be fetched: %s", error)
+    return events
+
+
+def _write_details(records: Records, folder: Path) -> list[Path]:
+    """Write what only one kind of sweep has; returns other files that belong to the report."""
+    match records.plan:
+        case ComparisonPlan():
+            comparison = comparison_runs.of_records(records)
+            if comparison is not None:
+                comparison_report.write(comparison, folder)
+            return []
+        case SearchPlan() as plan:
+            from orchestrator.results import plots  # imports pyplot, which takes a second
+
+            plots.draw_search(records.study(), plan.metric, folder)
+            return [plan.folder / STUDY_FILE]
+    raise TypeError(f"not a plan: {records.plan}")
+
+
+def confirmation_of(records: Records) -> ComparisonPlan | None:
+    """The comparison that confirms a finished search; None if none was asked for or can be made."""
+    plan = records.plan
+    if not isinstance(plan, SearchPlan) or not plan.confirm_seeds:
+        return None
+    if (begun := confirmation.begun(plan)) is not None:
+        return begun
+    best = {n: records.trials[n].settings() for n in records.best(confirmation.BEST_FEW)}
+    return confirmation.new(plan, best) if best else None
+
+
+def describe(plan: SweepPlan, address: str | None = None) -> str:
+    """The plan in words, with the cluster that it would run on."""
+    address = address_of(address)
+    if address == LOCAL:  # Ray is not started just to count the cores of this machine
+        nodes = [{"CPU": float(os.cpu_count() or 1), "GPU": float(torch.cuda.device_count())}]
+    else:
+        nodes = start_ray(address, Path(os.devnull))
+    cpus, gpus = (sum(node.get(kind, 0) for node in nodes) for kind in ("CPU", "GPU"))
+    return dry_run.describe(plan, Cluster(place(address), cpus, gpus, slots(plan, nodes)))

@@ -1,8 +1,8 @@
 """Look inside a trained model: `python -m orchestrator.inspect RUN`.
 
-The memory access of one example as a picture: which cells are read and written at each step, the
-wormholes as arcs over the tokens, the RESET gates and the usage; and how short the wormholes make
-the paths between steps.
+Plots the memory access of one example: the cells read and written at each step, the wormholes as
+arcs over the tokens, the RESET gates and the usage; and the length of the paths between steps that
+the wormholes shorten.
 """
 
 import sys
@@ -11,36 +11,40 @@ from pathlib import Path
 
 from orchestrator.common.outputs import writing_to
 from orchestrator.models import lookup
-from orchestrator.tracking.mlflow_store import default_tracking_uri
 from tardis_core.analysis.inspection import inspect_model
-from tardis_core.cli import Parser, command
+from tardis_core.cli import Parser, command, data_parent, device_parent
+from tardis_core.evaluation import split_parent
 
 
 def parser() -> Parser:
     """The options of the command."""
-    made = Parser(prog="python -m orchestrator.inspect", description=__doc__)
-    lookup.add_options(made)
-    made.add_argument("--example", type=int, default=0, help="number in the split (default: 0)")
-    made.add_argument("--split", default="test", help="valid or test (default: test)")
-    return made
+    parents = [lookup.run_parent(), lookup.out_parent(), split_parent()]
+    parser = Parser(
+        prog="python -m orchestrator.inspect",
+        description=__doc__,
+        parents=[*parents, device_parent(), data_parent()],
+    )
+    parser.add_argument("--example", type=int, default=0, help="number in the split (default: 0)")
+    return parser
 
 
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Find the model, draw, and say what was found."""
+    """Find the model, draw it, and print how it uses its memory."""
     options = parser().parse_args(arguments)
-    split = lookup.split_named(options.split)
-    model = lookup.find(options.run, options.tracking_uri or default_tracking_uri())
+    model = lookup.find(options.run, options.tracking_uri)
     task = model.task(options.data_dir, options.data)
     network = model.network(options.device)
     with writing_to(Path(options.out) if options.out else model.folder / "inspect") as folder:
-        found = inspect_model(network, task, folder, model.title, split, options.example)
-    print(f"{model.title}: {split} split, over {found.sequences} sequences")
-    for name, value in found.figures.items():
+        inspection = inspect_model(
+            network, task, folder, model.title, options.split, options.example
+        )
+    print(f"{model.title}: {options.split} split, over {inspection.sequences} sequences")
+    for name, value in inspection.figures.items():
         print(f"  {name:<30}{value:>8.2f}")
-    for path in found.pictures:
+    for path in inspection.pictures:
         print(f"written to {path}")
-    if run_id := lookup.record(model, {}, found.pictures, "inspect"):
+    if run_id := lookup.record(model, {}, inspection.pictures, "inspect"):
         print(f"recorded in the run {run_id}")
     return 0
 

@@ -1,4 +1,4 @@
-"""The paper's tables and figures again: `python -m orchestrator.reproduce NAME|all`."""
+"""Reproduce the paper's tables and figures: `python -m orchestrator.reproduce NAME|all`."""
 
 import argparse
 import shlex
@@ -12,7 +12,7 @@ from orchestrator.common import provenance
 from orchestrator.common.outputs import writing_to
 from orchestrator.execution import node
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Request
-from tardis_core.cli import Parser, command
+from tardis_core.cli import Parser, command, data_parent, device_parent
 from tardis_core.commands import data_options
 from tardis_core.data.files import write_atomically
 from tardis_core.errors import UserError
@@ -21,63 +21,69 @@ from tardis_core.scales import SCALES
 ALL = "all"
 EXAMPLES = """
 examples:
-  python -m orchestrator.reproduce --list                     what there is, and what it takes
+  python -m orchestrator.reproduce --list                     what can be reproduced, and its cost
   python -m orchestrator.reproduce figure-path-length         a simulation: seconds
-  python -m orchestrator.reproduce all --scale smoke          does it all run?
+  python -m orchestrator.reproduce all --scale smoke          a quick check that all of it runs
 """
 
 
 def parser() -> Parser:
-    """The options of the command."""
-    made = Parser(prog="python -m orchestrator.reproduce", description=__doc__, epilog=EXAMPLES)
-    made.add_argument("name", nargs="?", help=f"one of: {ALL}, {', '.join(REPRODUCTIONS.names())}")
-    made.add_argument("--list", action="store_true", help="what there is, and what it takes")
-    made.add_argument(
-        "--scale", default="small", help=f"of training: {', '.join(SCALES)} (default: small)"
+    """The parser of the command line."""
+    parser = Parser(
+        prog="python -m orchestrator.reproduce",
+        description=__doc__,
+        epilog=EXAMPLES,
+        parents=[device_parent(), data_parent()],
     )
-    made.add_argument(
-        "--seed", type=int, default=0, help="of simulations and training (default: 0)"
-    )
-    made.add_argument("--out", metavar="DIR", help="folder of the results (default: in results/)")
-    made.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
-    made.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
-    made.add_argument("--data", default="auto", help="auto, real or standin (default: auto)")
-    return made
+    add = parser.add_argument
+    add("name", nargs="?", help=f"one of: {ALL}, {', '.join(REPRODUCTIONS.names())}")
+    add("--list", action="store_true", help="list what can be reproduced, and its cost")
+    add("--scale", default="small", choices=SCALES, help="scale of training (default: small)")
+    add("--seed", type=int, default=0, help="seed of simulations and training (default: 0)")
+    add("--out", metavar="DIR", help="folder of the results (default: a name in results/)")
+    return parser
 
 
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make one or all, one after the other, and write a summary."""
+    """Reproduce one or all, one after the other, and write a summary."""
     options = parser().parse_args(arguments)
     if options.list:
         print(listing())
         return 0
-    names = _names(options)
+    names = _names(options.name)
     home = Path(options.out or f"results/{options.scale}-seed{options.seed}")
     for name in names:
         print(f"{name}: {REPRODUCTIONS.get(name).title}", flush=True)
-        with writing_to(home / name) as folder:
-            folder.mkdir(parents=True, exist_ok=True)
-        request = Request(
-            options.scale,
-            folder,
-            options.seed,
-            options.device,
-            options.data_dir,
-            options.data,
-        )
-        started = time.monotonic()
-        outcome = REPRODUCTIONS.get(name)().run(request)
-        text = summary(name, request, outcome, time.monotonic() - started)
-        write_atomically(request.folder / "summary.md", text.encode())
-        _print(outcome)
+        _reproduce(name, _request(options, home / name))
     write_atomically(home / "summary.md", _all_summaries(home).encode())
     print(f"written to {home}/summary.md")
     return 0
 
 
+def _request(options: argparse.Namespace, folder: Path) -> Request:
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    return Request(
+        scale=options.scale,
+        folder=folder,
+        seed=options.seed,
+        device=options.device,
+        data_dir=options.data_dir,
+        data=options.data,
+    )
+
+
+def _reproduce(name: str, request: Request) -> None:
+    started = time.monotonic()
+    outcome = REPRODUCTIONS.get(name)().run(request)
+    text = summary(name, request, outcome, time.monotonic() - started)
+    write_atomically(request.folder / "summary.md", text.encode())
+    _print(outcome)
+
+
 def listing() -> str:
-    """The names with what they take at each scale."""
+    """All names with their costs at each scale."""
     names = REPRODUCTIONS.names()
     widest = max(map(len, names))
     lines = [f"{'':{widest}}  {'  '.join(f'{scale:<8}' for scale in SCALES)}"]
@@ -88,16 +94,14 @@ def listing() -> str:
     return "\n".join([*lines, "times on two CPU cores; above a minute they are estimates"])
 
 
-def _names(options: argparse.Namespace) -> list[str]:
-    if options.name is None:
+def _names(name: str | None) -> list[str]:
+    if name is None:
         names = ", ".join(REPRODUCTIONS.names())
-        raise UserError(f"name what to reproduce: {ALL}, {names}; --list says what each takes")
-    if options.scale not in SCALES:
-        raise UserError(f"unknown scale {options.scale!r}; choose one of: {', '.join(SCALES)}")
-    if options.name == ALL:
+        raise UserError(f"name what to reproduce: {ALL}, {names}; --list shows what each costs")
+    if name == ALL:
         return REPRODUCTIONS.names()
-    REPRODUCTIONS.get(options.name)
-    return [options.name]
+    REPRODUCTIONS.get(name)
+    return [name]
 
 
 def summary(name: str, request: Request, outcome: Outcome, seconds: float) -> str:
@@ -132,7 +136,7 @@ def summary(name: str, request: Request, outcome: Outcome, seconds: float) -> st
 
 
 def _all_summaries(home: Path) -> str:
-    """The summaries of a folder, also those of earlier calls, one under the other."""
+    """The summaries in a folder, including those of earlier calls, one after the other."""
     parts = []
     for path in sorted(home.glob("*/summary.md")):
         text = path.read_text()

@@ -1,6 +1,7 @@
-"""Search the settings of a task on all there is: `python -m orchestrator.sweep ptb`.
+"""Search for the best settings of a task: `python -m orchestrator.sweep ptb`.
 
-This file is for `python -m` alone: in Python, `from orchestrator import sweep` is the function.
+This file is for `python -m` alone, and nothing imports it: an import would replace the function
+`orchestrator.sweep` by this module.
 """
 
 import sys

@@ -1,14 +1,16 @@
-"""The sweep as a command: what it does, and what it says at the end."""
+"""The command `python -m orchestrator.sweep`: run a search, confirm it, and print the results."""
 
 from collections.abc import Sequence
 
+from orchestrator import api
 from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
-from orchestrator.execution.driver import Outcome, run_sweep, undelivered
-from orchestrator.planning import confirmation, dry_run
-from orchestrator.planning.options import parser, plan_from
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.execution.driver import Outcome, undelivered
+from orchestrator.planning.arguments import search_options
+from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
+from orchestrator.planning.planner import plan_from
 from orchestrator.results import leaderboard, report
+from orchestrator.results.records import Records
 from orchestrator.tracking import champion
 from orchestrator.tracking.mlflow_store import reach_store
 from tardis_core.cli import EXIT_INTERRUPTED, command
@@ -18,35 +20,40 @@ from tardis_core.serving.base import PREDICTORS
 
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Plan, run, train the best few again with more seeds, and say what came of it."""
-    options = parser().parse_args(arguments)
+    """Plan, run, confirm the best trials with more seeds if asked to, and print the results."""
+    options = search_options(arguments)
     plan = plan_from(options)
     if options.dry_run:
-        print(dry_run.describe(plan, options.address))
+        print(api.describe(plan, options.address))
         return 0
-    outcome = run_sweep(plan, options.address)
-    print(f"\n{leaderboard.text(plan)}")
-    last = plan
-    if outcome.finished and plan.replicates:
-        again = confirmation.plan_of(plan)
-        if again is not None:
-            for line in undelivered(plan, outcome):
-                print(line)
-            print(f"\nThe best {len(again.candidates)} again, with {plan.replicates} other seeds:")
-            last, outcome = again, run_sweep(again, options.address)
-    if last.candidates:
-        compared = comparison_runs.of_plan(last)
+    outcome = api.run(plan, options.address)
+    records = Records.load(plan)
+    print(f"\n{leaderboard.text(records)}")
+    if outcome.finished and (confirmation := api.confirmation_of(records)):
+        print(_before(confirmation, plan, outcome), flush=True)
+        outcome = api.run(confirmation, options.address)
+        records = Records.load(confirmation)
+    if isinstance(records.plan, ComparisonPlan):
+        compared = comparison_runs.of_records(records)
         print(f"\n{comparison_report.text(compared) if compared else 'No trial ran to its end.'}")
-    print(f"\n{_closing(plan, last, outcome)}")
+    print(f"\n{_closing(plan, records, outcome)}")
     return 0 if outcome.finished else EXIT_INTERRUPTED
 
 
-def _closing(plan: SweepPlan, last: SweepPlan, outcome: Outcome) -> str:
-    """The best configuration, the champion, and the commands for whatever comes next."""
-    lines = []
-    number = report.best_trial(last)
+def _before(confirmation: ComparisonPlan, plan: SweepPlan, outcome: Outcome) -> str:
+    """What there is to say between a search and its confirmation."""
+    best, seeds = len(confirmation.candidates), len(confirmation.seeds)
+    headline = f"\nThe best {best} again, with {seeds} other seeds:"
+    return "\n".join([*undelivered(plan, outcome), headline])
+
+
+def _closing(plan: SweepPlan, records: Records, outcome: Outcome) -> str:
+    """The best configuration, the champion, and the commands for the next steps."""
+    lines, last = [], records.plan
+    number = records.best_trial()
     if number is not None:
-        lines.append(f"best:     {report.command_of(last, number)}")
+        lines.append(f"best:     {report.command_of(records, number)}")
+        lines.append(f"          valid {last.metric} {records.objective(number):.4g}")
     lines += undelivered(last, outcome)
     if outcome.finished and not outcome.waiting:
         lines.append(f"champion: {_champion(last)}")
@@ -55,7 +62,7 @@ def _closing(plan: SweepPlan, last: SweepPlan, outcome: Outcome) -> str:
     if number is not None:
         lines.append(f"evaluate: python -m orchestrator.evaluate {last.name}")
         lines.append(f"inspect:  python -m orchestrator.inspect {last.name}")
-    if outcome.finished and not plan.candidates:
+    if outcome.finished and isinstance(plan, SearchPlan):
         lines.append(
             f"extend:   python -m orchestrator.sweep --extend {plan.name} --trials +{plan.trials}"
         )
@@ -65,21 +72,22 @@ def _closing(plan: SweepPlan, last: SweepPlan, outcome: Outcome) -> str:
 
 
 def _champion(plan: SweepPlan) -> str:
-    """Who the champion of the task is now."""
+    """The present champion of the task."""
     name = champion.registered_name(plan.task)
     try:
         client, _ = reach_store(plan.tracking_uri, plan.experiment)
     except UserError as error:
-        return f"not known: {error}"
-    held = champion.current_champion(client, name)
-    if held is None:
+        return f"unknown: {error}"
+    current = champion.current_champion(client, name)
+    if current is None:
         served = plan.task in PREDICTORS.names()
-        return f"{name} has none{'' if served else ', for want of a file in tardis_core/serving'}"
-    if champion.VALUE not in held.tags:
-        return f"{name} version {held.version}, which no sweep has registered"
-    ours = held.tags.get("sweep") == plan.name
+        reason = "" if served else ": no predictor registered in tardis_core/serving"
+        return f"{name} has none{reason}"
+    if champion.VALUE not in current.tags:
+        return f"{name} version {current.version}, which was not registered by a sweep"
+    source = "from this sweep" if current.tags.get("sweep") == plan.name else "as before"
     return (
-        f"{name} version {held.version}, {'of this sweep' if ours else 'as before'}: "
-        f"{held.tags['metric']} {float(held.tags[champion.VALUE]):.4g} on "
-        f"{held.tags[champion.MEASURED_ON].partition(',')[0]}, scale {held.tags['scale']}"
+        f"{name} version {current.version}, {source}: "
+        f"{current.tags['metric']} {float(current.tags[champion.VALUE]):.4g} on "
+        f"{current.tags[champion.MEASURED_ON].partition(',')[0]}, scale {current.tags['scale']}"
     )

@@ -1,8 +1,8 @@
-"""What a sweep searches: one file a task.
+"""What a sweep searches: one file per task.
 
 A space is a module with `space(trial, scale, estimators, models)`, which asks an Optuna trial for
-settings of `tardis_core` by their names, and `first_guesses(scale, estimators, models)`, the
-paper's own configurations. A new file with a `space` is found by itself.
+settings of `tardis_core` by name, and `first_guesses(scale, estimators, models)`, the paper's own
+configurations. A new file with a `space` function is registered automatically.
 """
 
 from search_spaces.engine.describe import describe

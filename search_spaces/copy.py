@@ -1,4 +1,4 @@
-"""The search on copy."""
+"""Search space of copy."""
 
 from search_spaces.engine.generated import generated_space
 

@@ -1,9 +1,9 @@
-"""The search on characters of the Penn Treebank."""
+"""Search space of ptb: characters of the Penn Treebank."""
 
 from search_spaces.engine.ranges import MEMORY, REINFORCE, SWITCH, choices, rate, share, steps
 from search_spaces.engine.task_space import TaskSpace
 
-ALWAYS = {
+COMMON = {
     "model.layer_norm": SWITCH,
     "model.reset_gates": SWITCH,
     "training.clip": rate(0.25, 4.0),
@@ -17,14 +17,14 @@ SPACE = TaskSpace(
             "model.recurrent_dropout": share(0.3, 0.05),
             "training.learning_rate": rate(1e-3, 2e-2),
             **MEMORY["smoke"],
-            **ALWAYS,
+            **COMMON,
         },
         "small": {
             "model.hidden": steps(128, 384, 64),
             "model.recurrent_dropout": share(0.4, 0.05),
             "training.learning_rate": rate(5e-4, 1e-2),
             **MEMORY["small"],
-            **ALWAYS,
+            **COMMON,
         },
         "paper": {
             "model.hidden": steps(600, 1400, 200),
@@ -32,7 +32,7 @@ SPACE = TaskSpace(
             "training.learning_rate": rate(3e-4, 6e-3),
             **MEMORY["paper"],
             "memory.content": choices(50, 100, 200),
-            **ALWAYS,
+            **COMMON,
         },
     },
 )

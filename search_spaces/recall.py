@@ -1,4 +1,4 @@
-"""The search on associative recall."""
+"""Search space of associative recall."""
 
 from search_spaces.engine.generated import generated_space
 

@@ -1,9 +1,9 @@
-"""The search on MNIST as pen strokes."""
+"""Search space of strokes: MNIST as pen strokes."""
 
 from search_spaces.engine.ranges import MEMORY, REINFORCE, SWITCH, rate, share, steps
 from search_spaces.engine.task_space import TaskSpace
 
-ALWAYS = {
+COMMON = {
     "model.recurrent_dropout": share(0.4, 0.05),
     "model.layer_norm": SWITCH,
     "model.reset_gates": SWITCH,
@@ -17,19 +17,19 @@ SPACE = TaskSpace(
             "model.hidden": steps(24, 48, 8),
             "training.learning_rate": rate(1e-3, 2e-2),
             **MEMORY["smoke"],
-            **ALWAYS,
+            **COMMON,
         },
         "small": {
             "model.hidden": steps(96, 192, 32),
             "training.learning_rate": rate(3e-4, 1e-2),
             **MEMORY["small"],
-            **ALWAYS,
+            **COMMON,
         },
         "paper": {
             "model.hidden": steps(192, 384, 64),
             "training.learning_rate": rate(2e-4, 5e-3),
             **MEMORY["paper"],
-            **ALWAYS,
+            **COMMON,
         },
     },
 )

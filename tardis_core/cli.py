@@ -1,4 +1,4 @@
-"""What all commands share: one-line errors with exit code 2, and `--set`."""
+"""What all commands share: one-line errors with exit code 2, `--set`, and the data options."""
 
 import argparse
 import sys
@@ -31,8 +31,42 @@ def setting(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
+class SettingAction(argparse.Action):
+    """Collects the KEY=VALUE of a repeatable `--set` in a dictionary."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        key, value = setting(values)
+        setattr(namespace, self.dest, {**getattr(namespace, self.dest, {}), key: value})
+
+
+def device_parent() -> Parser:
+    """A parent parser with `--device`."""
+    parent = Parser(add_help=False)
+    parent.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
+    return parent
+
+
+def data_parent() -> Parser:
+    """A parent parser with `--data-dir` and `--data`."""
+    parent = Parser(add_help=False)
+    parent.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
+    parent.add_argument(
+        "--data",
+        default="auto",
+        choices=("auto", "real", "standin"),
+        help="real refuses a stand-in, standin asks for one (default: auto)",
+    )
+    return parent
+
+
 def command(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:
-    """Turn the errors that a user can mend into one line and an exit code."""
+    """Turn errors that the user can fix into one line and an exit code."""
 
     def wrapped(arguments: Sequence[str] | None = None) -> int:
         try:

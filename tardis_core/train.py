@@ -23,6 +23,7 @@ from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS
 from tardis_core.scales import SCALES
 from tardis_core.tasks.base import TASKS
+from tardis_core.text import duration, error_line
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Row, Trainer
 from tardis_core.training.run_folder import RunFolder, check_data, load_checkpoint
@@ -163,7 +164,7 @@ def _restore(trainer: Trainer, values: dict[str, Any], path: Path) -> None:
     except UserError:
         raise
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0][:120]
+        reason = error_line(error, limit=120)
         raise UserError(
             f"{path} cannot be resumed: it holds no whole run of this version of the program "
             f"({type(error).__name__}: {reason}); give the folder of a run, or start a new one"
@@ -241,13 +242,8 @@ def _line(trainer: Trainer, row: Row, start: int, started: float) -> str:
         f"update {trainer.update:>6}/{total}  loss {row['loss']:.4f}  "
         f"{_metric_text(trainer, row)}  "
         f"{row['symbols_per_second']:,.0f} symbols/s  "
-        f"{_duration(pace * (total - trainer.update))} left"
+        f"{duration(pace * (total - trainer.update))} left"
     )
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
 def _report(trainer: Trainer, folder: RunFolder, data: list[str]) -> None:

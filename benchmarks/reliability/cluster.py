@@ -20,8 +20,8 @@ from pathlib import Path
 from mlflow import MlflowClient
 
 from benchmarks.reliability.namespaces import Network, Node
-from benchmarks.reliability.sweep_checks import TINY
-from orchestrator.execution.tuner import RAY_SETTINGS
+from orchestrator.execution.cluster import RAY_SETTINGS
+from tests.support.real_sweeps import TINY
 
 ROOT = Path(__file__).parents[2]
 ENTRYPOINT = str(ROOT / "docker" / "entrypoint.sh")

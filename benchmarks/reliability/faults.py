@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import boto3
 
 from benchmarks.reliability.cluster import Cluster, short_trials, wait_until
-from benchmarks.reliability.sweep_checks import events
 from orchestrator.planning.plan import load_plan
 from orchestrator.tracking.event_log import CURSOR, LOG
 from orchestrator.tracking.events import Metrics, TrialEnded, TrialStarted
 from orchestrator.tracking.mlflow_runs import SWEEP, TRIAL
+from tests.support.real_sweeps import events
 
 TRIALS, UPDATES = 12, 800
 AWAY = 60  # seconds

@@ -14,7 +14,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.reliability.sweep_checks import (
+from orchestrator.execution.result import RESUMED_FROM
+from orchestrator.tracking.events import TrialEnded
+from tests.support.real_sweeps import (
     doctor,
     events,
     expected_rungs,
@@ -26,8 +28,6 @@ from benchmarks.reliability.sweep_checks import (
     violations,
     wait_for,
 )
-from orchestrator.execution.trial import WENT_ON_FROM
-from orchestrator.tracking.events import TrialEnded
 
 NAME = "s"
 
@@ -77,7 +77,7 @@ def play(folder: Path, trials: int, rng: random.Random) -> Round:
     repeated = 0
     for trial in ray_trials(sweep):
         known = len(before.get(trial.config["number"], ()))
-        repeated = max(repeated, known - trial.last_result.get(WENT_ON_FROM, 0))
+        repeated = max(repeated, known - trial.last_result.get(RESUMED_FROM, 0))
     if repeated > 1:
         wrong.append(f"a trial made {repeated} reports again")
     entries = sum(len(recorded) for recorded in at_kill.values())

@@ -24,17 +24,20 @@ import ray
 from mlflow import MlflowClient
 from ray import tune
 
-from benchmarks.reliability.sweep_checks import free_port
+from orchestrator.execution import cluster
 from orchestrator.execution import tuner as sweeping
 from orchestrator.execution.progress import View
-from orchestrator.execution.search import FINISHED, OBJECTIVE, STUDY_FILE, Search
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.execution.result import FINISHED, OBJECTIVE
+from orchestrator.execution.search import Search
+from orchestrator.execution.study import STUDY_FILE
+from orchestrator.planning.plan import SearchPlan
 from orchestrator.results import records
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import SweepEnded, SweepStarted
 from orchestrator.tracking.mlflow_runs import SWEEP, TRIAL
 from orchestrator.tracking.mlflow_store import prepare_store
 from orchestrator.tracking.tracker import Tracker
+from tests.support.servers import free_port
 
 SLOTS, SECONDS = 2, 1.0
 EXPERIMENT = "tardis-copy"
@@ -182,7 +185,7 @@ def what_grew(rows: list[Row]) -> str:
     )
 
 
-def what_is_left(plan: SweepPlan, log: EventLog, trials: int) -> str:
+def what_is_left(plan: SearchPlan, log: EventLog, trials: int) -> str:
     """What 1,000 trials leave behind, from which 10,000 can be reckoned."""
     snapshots = Path(plan.ray_storage).glob("*/experiment_state-*.json")
     sizes = {
@@ -206,7 +209,7 @@ def _timed() -> Iterator[list[float]]:
     took[0] = time.perf_counter() - began
 
 
-def runs_found(uri: str, plan: SweepPlan) -> int:
+def runs_found(uri: str, plan: SearchPlan) -> int:
     """How many trials MLflow has, and as ended."""
     client = MlflowClient(uri)
     experiment = client.get_experiment_by_name(EXPERIMENT)
@@ -222,14 +225,14 @@ def runs_found(uri: str, plan: SweepPlan) -> int:
 def measure(uri: str, folder: Path, trials: int, every: int) -> bool:
     """Run the sweep; whether MLflow has all of it."""
     prepare_store(uri, EXPERIMENT, str(folder / "artifacts"))
-    sweeping.start_ray(None, folder / "ray.log")
+    cluster.start_ray(None, folder / "ray.log")
     sweeping._trainable = lambda plan, data: tune.with_resources(one_second, {"cpu": 1})
     sweeping.Search = TimedSearch  # type: ignore[misc]
-    plan = SweepPlan("load", "copy", "smoke", trials, "bce", "lower", reports=1)
+    plan = SearchPlan("load", "copy", "smoke", trials, "bce", "lower", reports=1)
     plan.folder.mkdir(parents=True)
     log = open_log(plan.folder)
     log.append(SweepStarted(plan.name))
-    tracker = Tracker(log, uri, EXPERIMENT, plan.sweep_id, apart=True)
+    tracker = Tracker(log, uri, EXPERIMENT, plan.sweep_id, separate_process=True)
     tracker.start()
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", file=sys.stderr, flush=True)
     watch = Watch(log, tracker._delivery._process.pid, every)

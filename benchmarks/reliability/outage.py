@@ -15,9 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.reliability.sweep_checks import (
-    PATIENCE,
-    Server,
+from orchestrator.execution.result import RESUMED_FROM
+from orchestrator.tracking.event_log import CURSOR, LOG
+from orchestrator.tracking.events import Metrics
+from tests.support.real_sweeps import (
     doctor,
     events,
     ray_trials,
@@ -27,9 +28,7 @@ from benchmarks.reliability.sweep_checks import (
     violations,
     wait_for,
 )
-from orchestrator.execution.trial import WENT_ON_FROM
-from orchestrator.tracking.event_log import CURSOR, LOG
-from orchestrator.tracking.events import Metrics
+from tests.support.servers import PATIENCE, Server
 
 NAME, TRIALS = "s", 8
 
@@ -116,7 +115,7 @@ def without_worker(updates: int) -> list[str]:
     resumed = 0
     for trial in ray_trials(sweep):
         last, number = trial.last_result, trial.config["number"]
-        went_on_from = last[WENT_ON_FROM]
+        went_on_from = last[RESUMED_FROM]
         if trial.num_failures:
             resumed += 1
             made = len(before.get(number, ()))

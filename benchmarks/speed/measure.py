@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.speed.cases import Case, Size, training_step
+from orchestrator.common import provenance
 from tardis_core.kernels import library
 
 _STATUS = Path("/proc/self/status")
@@ -70,11 +71,10 @@ def _kilobytes(name: str) -> int:
 
 def machine() -> str:
     """What the figures were measured on, in one sentence."""
-    cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     native = library.load()
     level = "none" if native is None else library.LEVELS[native.tardis_best_level()]
     return (
-        f"{os.cpu_count()} cores of {cpu[1] if cpu else platform.processor()}, "
+        f"{os.cpu_count()} cores of {provenance.processor()}, "
         f"instruction set {level}, no GPU used, Linux {platform.release()}, "
         f"Python {platform.python_version()}, PyTorch {torch.__version__}"
     )

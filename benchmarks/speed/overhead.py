@@ -25,12 +25,12 @@ from ray.tune.schedulers import ASHAScheduler
 from ray.tune.search.optuna import OptunaSearch
 
 import search_spaces
-from benchmarks.reliability.sweep_checks import events, reported, start, tiny_sweep, wait_for
 from benchmarks.speed.no_work import no_work
+from orchestrator.execution import cluster
 from orchestrator.execution import tuner as sweeping
 from orchestrator.execution.progress import View
-from orchestrator.execution.search import OBJECTIVE
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.execution.result import OBJECTIVE
+from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import Metrics, SweepEnded, SweepStarted
 from orchestrator.tracking.mlflow_store import prepare_store
@@ -38,13 +38,14 @@ from orchestrator.tracking.tracker import Tracker
 from tardis_core.build import load_data
 from tardis_core.config import make_config
 from tardis_core.training.loop import Trainer
+from tests.support.real_sweeps import events, reported, start, tiny_sweep, wait_for
 
 SLOTS = 2
 
 
 def ours(trials: int, folder: Path, number: int) -> float:
     """Seconds that a sweep takes, everything recorded in MLflow."""
-    plan = SweepPlan(
+    plan = SearchPlan(
         f"noop-{number}", "copy", "smoke", trials, "bce", "lower", reports=1, seed=number
     )
     plan.folder.mkdir(parents=True)
@@ -52,7 +53,7 @@ def ours(trials: int, folder: Path, number: int) -> float:
     prepare_store(uri, "tardis-copy")
     log = open_log(plan.folder)
     # As in a sweep: it gets ready while Ray starts, which is not counted for anyone here.
-    tracker = Tracker(log, uri, "tardis-copy", plan.sweep_id, apart=True)
+    tracker = Tracker(log, uri, "tardis-copy", plan.sweep_id, separate_process=True)
     tracker.start()
     log.append(SweepStarted(plan.name))
     assert tracker.flush(60) == 0
@@ -109,7 +110,7 @@ def noop(trials: int, rounds: int) -> None:
     """All in turn, in one process and on one Ray."""
     folder = Path(tempfile.mkdtemp(prefix="overhead-"))
     os.chdir(folder)
-    sweeping.start_ray(None, folder / "ray.log")
+    cluster.start_ray(None, folder / "ray.log")
     sweeping._trainable = lambda plan, data: tune.with_resources(no_work, {"cpu": 1})
     ours(8, folder, 1000), bare(8, folder, 1000)  # the first of all pays for imports
     print(f"{trials} trials that do nothing, {SLOTS} at once; seconds", flush=True)

@@ -1,4 +1,4 @@
-"""Ray, Optuna and MLflow talk a lot: what they say goes to a file."""
+"""Sends the logs of Ray, Optuna and MLflow to a file instead of the terminal."""
 
 import logging
 import warnings
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from orchestrator.common.redaction import masked
 
-# They give themselves handlers for the terminal.
+# They install handlers for the terminal.
 NOISY = ("ray", "ray.tune", "ray.train", "ray.data", "optuna", "mlflow", "alembic", "py.warnings")
 
 
@@ -16,14 +16,14 @@ class _Masking(logging.Formatter):
 
 
 class _LogFile(logging.FileHandler):
-    """Our handler, to be told from those of others."""
+    """Our own handler, distinguishable from those of others."""
 
 
 def redirect_library_logs(log_file: Path) -> None:
-    """Send what the libraries log, and all warnings, to the file and nowhere else."""
+    """Send the logs of libraries and all warnings to the file, and nowhere else."""
     handler = _LogFile(log_file)
     handler.setFormatter(_Masking("%(asctime)s %(name)s %(levelname)s %(message)s"))
-    # At the root: `ray.init` throws away whatever handlers it finds on Ray's own logger.
+    # On the root logger: `ray.init` removes all handlers of Ray's own.
     root = logging.getLogger()
     for old in [each for each in root.handlers if isinstance(each, _LogFile)]:
         root.removeHandler(old)

@@ -1,4 +1,4 @@
-"""The folders that commands write their results to: one that cannot be written is one line."""
+"""Folders that commands write their results to."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from tardis_core.errors import UserError
 
 @contextmanager
 def writing_to(folder: Path) -> Iterator[Path]:
-    """The folder, while it is written to; raises `UserError` if that is not possible."""
+    """A context that writes to the folder; raises `UserError` if that fails."""
     try:
         yield folder
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Whom a folder can be changed by: what is found there can run code, be it a pickle or a space."""
+"""Who can change a folder: files of a sweep, such as pickles and spaces, can run code."""
 
 import grp
 import os
@@ -11,7 +11,7 @@ from tardis_core.errors import UserError
 
 
 def check_folder(folder: Path) -> None:
-    """Raise `UserError` if anybody but us and root could have written something in the folder."""
+    """Raise `UserError` if anyone but us and root could have written to the folder."""
     folder = folder.resolve()
     for path in folder.parents:
         _check(path, passing=True)
@@ -28,21 +28,21 @@ def _below(folder: Path) -> Iterator[Path]:
 def _check(path: Path, passing: bool = False) -> None:
     """
     Args:
-        passing: what counts is only whether the way to the folder can be led elsewhere.
+        passing: check only whether others could redirect the path through it.
     """
     try:
-        about = path.lstat()
+        info = path.lstat()
     except FileNotFoundError:
-        return  # it is gone since it was listed: the sweep still runs, which is said elsewhere
-    if about.st_uid not in (os.getuid(), 0):
-        raise _Untrusted(path, f"belongs to {_user(about.st_uid)}")
-    if stat.S_ISLNK(about.st_mode):
-        return  # nobody else can change a link of ours; where it leads is checked when it is used
-    if passing and about.st_mode & stat.S_ISVTX:
-        return  # such as /tmp: others can add to it, and not replace what is ours
-    if about.st_mode & stat.S_IWOTH:
-        raise _Untrusted(path, "can be written by everybody")
-    if about.st_mode & stat.S_IWGRP and (others := _others_in(about.st_gid)):
+        return  # deleted since it was listed: the sweep is running, which is reported elsewhere
+    if info.st_uid not in (os.getuid(), 0):
+        raise _Untrusted(path, f"belongs to {_user(info.st_uid)}")
+    if stat.S_ISLNK(info.st_mode):
+        return  # nobody else can change a link of ours; its target is checked when it is used
+    if passing and info.st_mode & stat.S_ISVTX:
+        return  # such as /tmp: others can add files, but not replace ours
+    if info.st_mode & stat.S_IWOTH:
+        raise _Untrusted(path, "can be written by everyone")
+    if info.st_mode & stat.S_IWGRP and (others := _others_in(info.st_gid)):
         raise _Untrusted(path, f"can be written by {', '.join(sorted(others)[:3])}")
 
 
@@ -50,19 +50,19 @@ class _Untrusted(UserError):
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
             f"{path} {why}, and a sweep is resumed only from files that nobody else can change: "
-            "they can hold code, which would run as you; if you trust them, make them yours alone "
-            "(chown -R $USER, chmod -R go-w)"
+            "they can contain code, which would run as you; if you trust them, make them yours "
+            "alone (chown -R $USER, chmod -R go-w)"
         )
 
 
 def _others_in(group: int) -> set[str]:
-    """Who is in the group beside us and root."""
+    """The members of a group other than us and root."""
     try:
-        named = set(grp.getgrgid(group).gr_mem)
+        members = set(grp.getgrgid(group).gr_mem)
     except KeyError:
-        named = set()
-    named |= {each.pw_name for each in pwd.getpwall() if each.pw_gid == group}
-    return named - {_user(os.getuid()), "root"}
+        members = set()
+    members |= {each.pw_name for each in pwd.getpwall() if each.pw_gid == group}
+    return members - {_user(os.getuid()), "root"}
 
 
 def _user(number: int) -> str:

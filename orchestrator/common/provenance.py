@@ -1,4 +1,4 @@
-"""What a result was made with: code and hardware."""
+"""Where a result comes from: the code's commit and the hardware."""
 
 import os
 import platform
@@ -9,26 +9,27 @@ import torch
 
 
 def git_commit() -> str:
-    """The commit of the code in use, with a mark if files differ from it; or "unknown".
+    """The commit of the running code, marked if files differ from it, or "unknown".
 
-    An image has no history: it is told when it is built.
+    A container image has no history: its build sets TARDIS_COMMIT.
     """
-    here = Path(__file__).parent
-    asked = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    describe = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    folder = Path(__file__).parent
     try:
-        told = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=here)
+        done = subprocess.run(describe, capture_output=True, text=True, check=True, cwd=folder)
     except (OSError, subprocess.CalledProcessError):
         return os.environ.get("TARDIS_COMMIT") or "unknown"
-    return told.stdout.strip()
+    return done.stdout.strip()
 
 
 def hardware() -> str:
     """Processor, cores and GPUs of this machine."""
     gpus = [torch.cuda.get_device_name(each) for each in range(torch.cuda.device_count())]
-    return f"{_processor()}, {os.cpu_count()} cores, {', '.join(gpus) or 'no GPU'}"
+    return f"{processor()}, {os.cpu_count()} cores, {', '.join(gpus) or 'no GPU'}"
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The name of the CPU."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.partition(":")[2].strip() for line in lines if "model name" in line)

@@ -1,8 +1,8 @@
-"""Secrets out of texts: what is printed, logged or recorded passes here."""
+"""Removes secrets from texts that are printed, logged or recorded."""
 
 import re
 
-# A password may hold any sign; a number before a path or a query is a port.
+# A password can contain any character; a number before a path or a query is a port.
 _URI = re.compile(r"(://[^:/@\s]*):(?!\d+[/?#])\S*@")
 _QUERY = re.compile(r"([?&]\w*(?:password|secret|token)\w*=)[^&\s]+", re.IGNORECASE)
 

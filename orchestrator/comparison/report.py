@@ -1,75 +1,108 @@
-"""A comparison as files: tables, pictures, and one page that shows it all without a network."""
+"""A comparison as files: tables, plots, and one self-contained page that shows it all."""
 
 import base64
-import html
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import jinja2
 import pandas as pd
 
-from orchestrator.comparison import plots as comparison_plots
-from orchestrator.comparison import tables
+from orchestrator.comparison import plots, tables
 from orchestrator.comparison.runs import ComparisonData
 from tardis_core.commands import training_command
 
 PAGE = "report.html"
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
-table { border-collapse: collapse; margin: 1rem 0 }
-th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: right }
-th:first-child, td:first-child { text-align: left }
-img { max-width: 100% }
-pre { background: #f5f5f5; overflow-x: auto; padding: .6rem }
-"""
+TEMPLATE = "comparison.html"
+HEADINGS = {  # of the columns whose name in the CSV file is shorter
+    "deviation": "std. deviation",
+    "low": "95 % low",
+    "high": "95 % high",
+    "best": "best by validation",
+    "by": "difference",
+    "corrected": "p (Holm)",
+}
 
 
-def all_tables(evidence: ComparisonData) -> dict[str, pd.DataFrame]:
-    """Every table there is to show, by its name."""
-    made = {
-        "comparison": tables.summary(evidence),
-        "differences": tables.differences(evidence),
-        "by_seed": tables.by_seed(evidence).reset_index(),
-        "best_of_n": tables.best_of(evidence).reset_index(),
+class Section(NamedTuple):
+    """What stands above a table."""
+
+    title: str
+    note: str
+
+
+SECTIONS = {
+    "comparison": Section(
+        "Results",
+        "Mean over the runs with its 95 % interval: Student's t, corrected for skewness.",
+    ),
+    "differences": Section(
+        "Differences",
+        "Paired by seed: seeds that only one of the two has are left out. p by permutation, "
+        "corrected for the number of differences by Holm's method.",
+    ),
+    "by_seed": Section("Every run", "One row per seed."),
+    "best_of_n": Section(
+        "Expected best of n trials",
+        "The expected best validation of n trials drawn from each search.",
+    ),
+}
+
+
+def all_tables(comparison: ComparisonData) -> dict[str, pd.DataFrame]:
+    """Every table that is not empty, by its name."""
+    frames = {
+        "comparison": tables.summary(comparison),
+        "differences": tables.differences(comparison),
+        "by_seed": tables.by_seed(comparison).reset_index(),
+        "best_of_n": tables.best_of(comparison).reset_index(),
     }
-    if any(group.searched for group in evidence.groups):
-        del made["differences"], made["by_seed"]  # the trials of a search are no replicates
-    return {name: table for name, table in made.items() if len(table)}
+    if any(group.searched for group in comparison.groups):
+        del frames["differences"], frames["by_seed"]  # the trials of a search are not replicates
+    return {name: frame for name, frame in frames.items() if len(frame)}
 
 
-def write(evidence: ComparisonData, folder: Path) -> list[Path]:
-    """Write all that can be said of the evidence; returns the files."""
+def write(comparison: ComparisonData, folder: Path) -> list[Path]:
+    """Write tables, plots and the page; returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, table in all_tables(evidence).items():
+    frames, paths = all_tables(comparison), []
+    for name, frame in frames.items():
         paths.append(folder / f"{name}.csv")
-        table.to_csv(paths[-1], index=False)
-    pictures = comparison_plots.draw(evidence, folder)
+        frame.to_csv(paths[-1], index=False)
+    drawings = plots.draw(comparison, folder)
     page = folder / PAGE
-    page.write_text(_page(evidence, pictures))
-    return [*paths, *pictures.values(), page]
+    page.write_text(_page(comparison, frames, drawings))
+    return [*paths, *drawings.values(), page]
 
 
-def headline(evidence: ComparisonData) -> str:
-    """What was measured, on what, and how much of it."""
-    metric = evidence.metric
-    name = evidence.data if evidence.real else f"{evidence.data}, which is made up"
+def headline(comparison: ComparisonData) -> str:
+    """Task, metric, data and scale in one sentence."""
+    metric = comparison.metric
+    data = comparison.data if comparison.real else f"{comparison.data}, which is made up"
     return (
-        f"{evidence.task}: {evidence.split} {metric.name} ({metric.unit}, {metric.better} is "
-        f"better) on {name}; scale {evidence.scales}"
+        f"{comparison.task}: {comparison.split} {metric.name} ({metric.unit}, {metric.better} is "
+        f"better) on {data}; scale {comparison.scales}"
     )
 
 
-def text(evidence: ComparisonData) -> str:
+def text(comparison: ComparisonData) -> str:
     """The tables for a terminal."""
-    found, metric = all_tables(evidence), evidence.metric.name
-    parts = [headline(evidence), "", _lines(found["comparison"], metric)]
-    if "differences" in found:
-        parts += ["", "paired by seed, with bootstrap interval and permutation test:"]
-        parts.append(_lines(found["differences"], metric))
-    if "best_of_n" in found:
-        parts += ["", "expected best validation of so many trials:"]
-        parts.append(_lines(_thinned(found["best_of_n"]), metric))
+    frames, metric = all_tables(comparison), comparison.metric.name
+    parts = [headline(comparison), "", _lines(frames["comparison"], metric)]
+    if failures := tables.failures(comparison):
+        parts += ["", failures]
+    if "differences" in frames:
+        parts += ["", "Differences, paired by seed; p by permutation, corrected by Holm's method:"]
+        parts.append(_lines(frames["differences"], metric))
+    if "best_of_n" in frames:
+        parts += ["", "Expected best validation of n trials:"]
+        parts.append(_lines(_thinned(frames["best_of_n"]), metric))
     return "\n".join(parts)
+
+
+def _lines(frame: pd.DataFrame, metric: str) -> str:
+    named = frame.rename(columns=lambda name: _heading(name, metric))
+    return named.to_string(index=False, na_rep="-", float_format="{:.4g}".format)
 
 
 def _thinned(frame: pd.DataFrame) -> pd.DataFrame:
@@ -78,63 +111,60 @@ def _thinned(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["trials"].map(lambda n: n == last or (n & (n - 1)) == 0)]
 
 
-def _page(evidence: ComparisonData, pictures: Mapping[str, Path]) -> str:
-    metric = evidence.metric.name
-    titles = {
-        "comparison": "Results",
-        "differences": "Differences, paired by seed",
-        "by_seed": "Every run",
-        "best_of_n": "Expected best validation of n trials",
+def _page(
+    comparison: ComparisonData, frames: Mapping[str, pd.DataFrame], drawings: Mapping[str, Path]
+) -> str:
+    # Labels and settings come from users: everything is escaped.
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("orchestrator.comparison"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    metric = comparison.metric.name
+    return environment.get_template(TEMPLATE).render(
+        task=comparison.task,
+        data=comparison.data,
+        headline=headline(comparison),
+        failures=tables.failures(comparison),
+        tables=[
+            {**SECTIONS[name]._asdict(), **_cells(frame, metric)} for name, frame in frames.items()
+        ],
+        plots=[{"title": title, "data": _base64(path)} for title, path in drawings.items()],
+        commands=comparison.commands,
+        training=[(group.label, training_command(group.config)) for group in comparison.groups],
+        settings=_cells(_differing_settings(comparison), metric),
+        environment=sorted(comparison.environment.items()),
+    )
+
+
+def _cells(frame: pd.DataFrame, metric: str) -> dict[str, list[Any]]:
+    """A table as the template wants it: headings, and rows of text."""
+    return {
+        "headings": [_heading(name, metric) for name in frame.columns],
+        "rows": [[_cell(value) for value in row] for row in frame.itertuples(index=False)],
     }
-    parts = [f"<h1>{html.escape(evidence.task)}</h1><p>{html.escape(headline(evidence))}</p>"]
-    for name, table in all_tables(evidence).items():
-        parts.append(f"<h2>{titles[name]}</h2>{_table(table, metric)}")
-    parts += [f"<h2>{html.escape(title)}</h2>{_image(path)}" for title, path in pictures.items()]
-    parts.append(f"<h2>How it was made</h2>{_commands(evidence)}")
-    parts.append(f"<h2>Settings that differ</h2>{_settings(evidence)}")
-    parts.append(f"<h2>With</h2>{_made_with(evidence)}")
-    title = html.escape(f"Comparison: {evidence.task}")
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{STYLE}</style><body>{''.join(parts)}</body></html>\n"
-    )
 
 
-def _lines(frame: pd.DataFrame, metric: str) -> str:
-    """A table for a terminal."""
-    return _named(frame, metric).to_string(index=False, na_rep="-", float_format="{:.4g}".format)
+def _heading(column: str, metric: str) -> str:
+    return f"mean {metric}" if column == "mean" else HEADINGS.get(column, column)
 
 
-def _table(frame: pd.DataFrame, metric: str) -> str:
-    """A table for a page."""
-    return _named(frame, metric).to_html(
-        index=False, border=0, na_rep="-", float_format="{:.4g}".format
-    )
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "-" if value != value else f"{value:.4g}"
+    return str(value)
 
 
-def _named(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
-    return frame.rename(columns={"mean": f"mean {metric}", "low": "95 % from", "high": "to"})
-
-
-def _image(path: Path) -> str:
-    data = base64.b64encode(path.read_bytes()).decode()
-    return f'<img alt="{html.escape(path.stem)}" src="data:image/png;base64,{data}">'
-
-
-def _commands(evidence: ComparisonData) -> str:
-    lines = [*evidence.made_by, "", f"# one run of each system alone, on {evidence.data}:"]
-    lines += [f"# {group.label}\n{training_command(group.config)}" for group in evidence.groups]
-    return f"<pre>{html.escape(chr(10).join(lines))}</pre>"
-
-
-def _settings(evidence: ComparisonData) -> str:
+def _differing_settings(comparison: ComparisonData) -> pd.DataFrame:
+    """One row per setting that is not the same in all groups."""
     frame = pd.DataFrame(
-        {group.label: group.config.settings() for group in evidence.groups}, dtype=object
+        {group.label: group.config.settings() for group in comparison.groups}, dtype=object
     )
     differing = frame[frame.astype(str).nunique(axis=1) > 1]
-    return differing.to_html(border=0, na_rep="-") if len(differing) else "<p>None.</p>"
+    return differing.rename_axis("setting").reset_index()
 
 
-def _made_with(evidence: ComparisonData) -> str:
-    lines = [f"{key}: {value}" for key, value in sorted(evidence.made_with.items())]
-    return f"<pre>{html.escape(chr(10).join(lines))}</pre>"
+def _base64(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()

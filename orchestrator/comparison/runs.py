@@ -1,6 +1,6 @@
-"""What there is to compare: runs in groups, a group a row of the table, whoever recorded them."""
+"""The runs to compare, in groups: one group per row of the table, from sweeps or from MLflow."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pandas as pd
@@ -9,9 +9,14 @@ from mlflow.entities import Run as MlflowRun
 from mlflow.exceptions import MlflowException
 
 from orchestrator.common.redaction import masked
-from orchestrator.planning.plan import SweepPlan, load_plan
-from orchestrator.results import records
-from orchestrator.results.records import TrialRecord
+from orchestrator.planning.plan import (
+    Candidate,
+    ComparisonPlan,
+    SearchPlan,
+    SweepPlan,
+    load_plan,
+)
+from orchestrator.results.records import Records, TrialRecord
 from orchestrator.tracking.mlflow_store import existing_store
 from tardis_core.config import Config
 from tardis_core.errors import UserError
@@ -20,32 +25,33 @@ from tardis_core.tasks.base import TASKS, Metric
 
 @dataclass(frozen=True)
 class Run:
-    """One training that ran to its end, or as far as a search let it."""
+    """One training run that finished, or went as far as a search let it."""
 
     name: str  # where it is recorded
     config: Config
     valid: float  # the best validation
     test: float | None  # of the weights with the best validation
-    curve: pd.DataFrame  # step, seconds, value: a row a validation
+    curve: pd.DataFrame  # step, seconds, value: one row per validation
 
     def value(self, split: str) -> float:
-        """What is compared."""
-        measured = self.valid if split == "valid" else self.test
-        assert measured is not None, "a split is chosen that all runs have"
-        return measured
+        """The metric on a split that every run was measured on."""
+        value = self.valid if split == "valid" else self.test
+        assert value is not None, "the split is one that all runs have"
+        return value
 
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of one row: of a comparison one for each seed, of a search one for each trial."""
+    """The runs of one row: one per seed in a comparison, one per trial in a search."""
 
     label: str
     runs: tuple[Run, ...]
     searched: bool = False
+    failed: int = 0  # seeds that have no result because their run failed
 
     @property
     def config(self) -> Config:
-        """Of the first run; in a comparison the others differ from it in the seed alone."""
+        """The configuration of the first run; in a comparison the others differ in the seed."""
         return self.runs[0].config
 
 
@@ -57,64 +63,79 @@ class ComparisonData:
     groups: tuple[Group, ...]
     data: str  # its name
     real: bool
-    made_by: tuple[str, ...]  # commands
-    made_with: dict[str, str] = field(default_factory=dict)  # versions, hardware
+    commands: tuple[str, ...]  # that make the comparison again
+    environment: dict[str, str] = field(default_factory=dict)  # versions, hardware
 
     @property
     def metric(self) -> Metric:
-        """What the task is judged by."""
+        """The metric of the task."""
         return TASKS.get(self.task).metric
 
     @property
     def split(self) -> str:
-        """The test split if every run was measured on it; a search is only ever validated."""
+        """The split whose results are reported: test if every run has it, else valid."""
         runs = [run for group in self.groups for run in group.runs]
         return "test" if all(run.test is not None for run in runs) else "valid"
 
     @property
     def scales(self) -> str:
-        """The scales of the runs; more than one is worth a warning."""
+        """The scales of the runs, which are usually one."""
         return ", ".join(sorted({run.config.scale for g in self.groups for run in g.runs}))
 
 
 def of_sweeps(names: Sequence[str]) -> ComparisonData:
-    """Of comparisons their candidates; of searches a group for each model and estimator."""
-    plans = [load_plan(name) for name in names]
+    """The candidates of comparisons, and one group per model and estimator of searches."""
+    every = [Records.load(load_plan(name)) for name in names]
+    plans = [records.plan for records in every]
     groups: list[Group] = []
-    for plan in plans:
-        own = _of_comparison(plan) if plan.candidates else _of_search(plan)
-        groups += _told_apart(own, plan, plans)
-    facts = [records.sweep_tags(plan) for plan in plans]
+    for records in every:
+        groups += _distinguished(_groups(records), records.plan, plans)
     command = f"python -m orchestrator.compare --sweeps {','.join(names)}"
-    return _checked([plan.task for plan in plans], groups, facts, (command,))
+    tags = [records.tags for records in every]
+    return _checked([plan.task for plan in plans], groups, tags, (command,))
 
 
-def of_plan(plan: SweepPlan) -> ComparisonData | None:
-    """Of a comparison; None if no trial has run to its end."""
-    groups = _of_comparison(plan)
+def _groups(records: Records) -> list[Group]:
+    match records.plan:
+        case ComparisonPlan() as plan:
+            return _of_comparison(records, plan)
+        case SearchPlan():
+            return _of_search(records)
+    raise TypeError(f"not a plan: {records.plan}")
+
+
+def of_records(records: Records) -> ComparisonData | None:
+    """The candidates of one comparison; None if none of its trials is complete."""
+    groups = _groups(records)
     if not groups:
         return None
-    command = f"python -m orchestrator.compare --sweeps {plan.name}"
-    return _checked([plan.task], groups, [records.sweep_tags(plan)], (command,))
+    command = f"python -m orchestrator.compare --sweeps {records.plan.name}"
+    return _checked([records.plan.task], groups, [records.tags], (command,))
 
 
-def _of_comparison(plan: SweepPlan) -> list[Group]:
-    made = []
-    trials = list(records.read(plan).values())
-    for candidate in plan.candidates:
-        runs = [
-            _run(record, plan)
-            for record in trials
-            if record.state == "complete" and plan.candidate_of(record.number) == candidate
-        ]
-        if runs:
-            made.append(Group(candidate.label, tuple(sorted(runs, key=lambda r: r.config.seed))))
-    return made
+def _of_comparison(records: Records, plan: ComparisonPlan) -> list[Group]:
+    groups = [_candidate_group(records, plan, candidate) for candidate in plan.candidates]
+    return [group for group in groups if group.runs]
 
 
-def _told_apart(groups: list[Group], plan: SweepPlan, plans: Sequence[SweepPlan]) -> list[Group]:
-    """With the name of the sweep before what another one may call the same."""
-    others = {each.label for other in plans if other is not plan for each in other.candidates}
+def _candidate_group(records: Records, plan: ComparisonPlan, candidate: Candidate) -> Group:
+    trials = [
+        trial for number, trial in records.trials.items() if plan.candidate_of(number) == candidate
+    ]
+    runs = [_run(trial, plan) for trial in trials if trial.state == "complete"]
+    failed = sum(trial.state == "failed" for trial in trials)
+    ordered = tuple(sorted(runs, key=lambda run: run.config.seed))
+    return Group(candidate.label, ordered, failed=failed)
+
+
+def _distinguished(groups: list[Group], plan: SweepPlan, plans: Sequence[SweepPlan]) -> list[Group]:
+    """The groups, with the name of the sweep in labels that another sweep may have too."""
+    others = {
+        each.label
+        for other in plans
+        if other is not plan and isinstance(other, ComparisonPlan)
+        for each in other.candidates
+    }
     return [
         replace(group, label=f"{plan.name}: {group.label}")
         if group.label in others or (group.searched and len(plans) > 1)
@@ -123,29 +144,29 @@ def _told_apart(groups: list[Group], plan: SweepPlan, plans: Sequence[SweepPlan]
     ]
 
 
-def _of_search(plan: SweepPlan) -> list[Group]:
-    """Every trial that was validated counts, pruned or not: it was paid for."""
-    found: dict[str, list[Run]] = {}
-    for record in records.read(plan).values():
-        if record.best_row(plan.metric, plan.better):
-            found.setdefault(record.config().system, []).append(_run(record, plan))
-    return [Group(label, tuple(runs), searched=True) for label, runs in found.items()]
+def _of_search(records: Records) -> list[Group]:
+    """Groups of all trials that were validated, pruned or not: all of them used the budget."""
+    runs: dict[str, list[Run]] = {}
+    for number, trial in records.trials.items():
+        if records.objective(number) is not None:
+            runs.setdefault(trial.config().system, []).append(_run(trial, records.plan))
+    return [Group(label, tuple(each), searched=True) for label, each in runs.items()]
 
 
-def _run(record: TrialRecord, plan: SweepPlan) -> Run:
-    best = record.best_row(plan.metric, plan.better)
+def _run(trial: TrialRecord, plan: SweepPlan) -> Run:
+    best = trial.best_row(plan.metric, plan.better)
     assert best is not None
-    tests = [row[f"test_{plan.metric}"] for row in record.rows if f"test_{plan.metric}" in row]
+    tests = [row[f"test_{plan.metric}"] for row in trial.rows if f"test_{plan.metric}" in row]
     curve = pd.DataFrame(
         {
-            "step": [row["step"] for row in record.rows],
-            "seconds": [row.get("training_seconds") for row in record.rows],
-            "value": [row.get(f"valid_{plan.metric}") for row in record.rows],
+            "step": [row["step"] for row in trial.rows],
+            "seconds": [row.get("training_seconds") for row in trial.rows],
+            "value": [row.get(f"valid_{plan.metric}") for row in trial.rows],
         }
     )
     return Run(
-        f"{plan.name}, trial {record.number}",
-        record.config(),
+        f"{plan.name}, trial {trial.number}",
+        trial.config(),
         best[f"valid_{plan.metric}"],
         tests[-1] if tests else None,
         curve,
@@ -153,7 +174,7 @@ def _run(record: TrialRecord, plan: SweepPlan) -> Run:
 
 
 def of_runs(ids: Sequence[str], tracking_uri: str) -> ComparisonData:
-    """Of runs in MLflow: those that differ in nothing but the seed make a group."""
+    """Runs in MLflow; those that differ in nothing but the seed form a group."""
     client = existing_store(tracking_uri)
     runs = [_fetch(client, each, tracking_uri) for each in ids]
     tasks = [run.data.params["task"] for run in runs]
@@ -161,14 +182,13 @@ def of_runs(ids: Sequence[str], tracking_uri: str) -> ComparisonData:
     groups: dict[str, list[Run]] = {}
     for run in runs:
         config = TrialRecord(0, dict(run.data.params)).config()
-        made = _from_mlflow(client, run, config)
         key = repr({**config.to_dict(), "seed": None})
-        groups.setdefault(key, []).append(made)
-    labelled = _label([tuple(found) for found in groups.values()])
+        groups.setdefault(key, []).append(_from_mlflow(client, run, config))
+    labelled = _label([tuple(each) for each in groups.values()])
     parents = [client.get_run(run.data.tags["mlflow.parentRunId"]) for run in runs]
-    facts = [dict(parent.data.tags) for parent in parents]
+    tags = [dict(parent.data.tags) for parent in parents]
     command = f"python -m orchestrator.compare --runs {','.join(ids)}"
-    return _checked(tasks, labelled, facts, (command,))
+    return _checked(tasks, labelled, tags, (command,))
 
 
 def _fetch(client: MlflowClient, run_id: str, uri: str) -> MlflowRun:
@@ -193,8 +213,8 @@ def _from_mlflow(client: MlflowClient, run: MlflowRun, config: Config) -> Run:
         return {each.step: each.value for each in client.get_metric_history(run.info.run_id, name)}
 
     values, seconds = history(f"valid_{metric.name}"), history("training_seconds")
-    known = [value for value in values.values() if value == value]
-    if not known:
+    finite = [value for value in values.values() if value == value]
+    if not finite:
         raise UserError(f"run {run.info.run_id} has no validation yet; wait, or leave it out")
     steps = sorted(values)
     curve = pd.DataFrame(
@@ -204,27 +224,29 @@ def _from_mlflow(client: MlflowClient, run: MlflowRun, config: Config) -> Run:
             "value": [values[step] for step in steps],
         }
     )
-    best = min(known) if metric.better == "lower" else max(known)
+    best = min(finite) if metric.better == "lower" else max(finite)
     test = run.data.metrics.get(f"test_{metric.name}")
     return Run(f"run {run.info.run_id}", config, best, test, curve)
 
 
-def _label(groups: Iterable[tuple[Run, ...]]) -> list[Group]:
-    """Model and estimator, and where that is not enough, the settings that differ."""
-    found = list(groups)
-    settings = [runs[0].config.settings() for runs in found]
-    made = []
-    for runs, own in zip(found, settings, strict=True):
-        system = runs[0].config.system
-        alike = [
-            theirs
-            for others, theirs in zip(found, settings, strict=True)
-            if others[0].config.system == system
-        ]
-        differing = sorted({k for theirs in alike for k in theirs if theirs[k] != own[k]})
-        words = [system, *(f"{key}={own[key]}" for key in differing)]
-        made.append(Group(" ".join(words), runs))
-    return made
+def _label(groups: Sequence[tuple[Run, ...]]) -> list[Group]:
+    """Label groups by model and estimator, and where that is not unique, by settings as well."""
+    labelled = []
+    for runs in groups:
+        config = runs[0].config
+        settings = config.settings()
+        others = [other[0].config for other in groups if other[0].config.system == config.system]
+        differing = sorted(
+            {
+                key
+                for other in others
+                for key, value in other.settings().items()
+                if value != settings[key]
+            }
+        )
+        words = [config.system, *(f"{key}={settings[key]}" for key in differing)]
+        labelled.append(Group(" ".join(words), runs))
+    return labelled
 
 
 def _check_task(tasks: Sequence[str]) -> None:
@@ -236,28 +258,28 @@ def _check_task(tasks: Sequence[str]) -> None:
 def _checked(
     tasks: Sequence[str],
     groups: Sequence[Group],
-    facts: Sequence[dict[str, str]],
+    tags: Sequence[dict[str, str]],
     commands: tuple[str, ...],
 ) -> ComparisonData:
-    """Refuse what cannot be compared."""
+    """The groups as data of a comparison; runs that cannot be compared are refused."""
     _check_task(tasks)
     if not groups:
-        raise UserError("there is no run to compare: none of them has been validated to its end")
-    data = {(fact.get("data"), fact.get("data.sha256")) for fact in facts}
+        raise UserError("there is no run to compare: no trial is complete")
+    data = {(each.get("data"), each.get("data.sha256")) for each in tags}
     if len(data) > 1:
         names = " and ".join(sorted(f"{name} ({str(sha)[:12]})" for name, sha in data))
         raise UserError(f"only runs on the same data can be compared, not on {names}")
-    kept = {
+    first = tags[0]
+    environment = {
         key: value
-        for key, value in facts[0].items()
+        for key, value in first.items()
         if key.startswith("version.") or key in ("hardware", "git_commit")
     }
-    first = facts[0]
     return ComparisonData(
         tasks[0],
         tuple(groups),
         str(first.get("data", "unknown")),
         first.get("data.real") == "True",
         commands,
-        kept,
+        environment,
     )

@@ -1,50 +1,92 @@
-"""How sure are we? Intervals, tests and fair curves from a few seeds."""
-
-from itertools import product
+"""Intervals, tests and fair curves from a few seeds."""
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import stats
 
-RESAMPLES = 10_000
-EXACT = 14  # pairs up to which all 2^n sign flips are tried
+RESAMPLES = 2**14  # sign flips: all of them up to 14 pairs, so many random ones above
 
 
-def bootstrap_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:
-    """Of the mean, by the percentiles of means of resampled values; one value has no interval."""
+def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:
+    """Confidence interval of the mean: Student's t, corrected for skewness; none for one value.
+
+    The statistic T = (mean - mu) / s of a skewed sample is itself skewed. Hall (1992, "On the
+    removal of skewness by transformation") undoes that with
+
+        g(T) = T + k T^2 / 3 + k^2 T^3 / 27 + k / (6 n),    k the skewness of the sample,
+
+    so that sqrt(n) g(T) is close to Student's t. Solved for mu, this gives the interval.
+
+    It covers the mean of 3 to 20 values in 95 % of cases on normal data, in 93 to 95 % at skewness
+    1 and in 90 to 95 % on exponential data; bootstrap intervals of 3 values in about 70 %. Where
+    a system fails with one seed in five, no interval of fewer than 10 values is honest: see
+    `python -m benchmarks.tools.coverage`.
+    """
     sample = np.asarray(values, float)
-    if len(sample) < 2:
+    count, mean = len(sample), sample.mean()
+    if count < 2:
         return float("nan"), float("nan")
-    rng = np.random.default_rng(0)
-    means = rng.choice(sample, (RESAMPLES, len(sample))).mean(1)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
+    deviation = sample.std(ddof=1)
+    if deviation <= 1e-12 * abs(mean):  # equal values, but for rounding
+        return float(mean), float(mean)
+    skewness = ((sample - mean) ** 3).mean() / deviation**3
+    quantile = stats.t.ppf((1 + confidence) / 2, count - 1) / np.sqrt(count)
+    low = mean - deviation * _without_skewness(quantile, skewness, count)
+    high = mean - deviation * _without_skewness(-quantile, skewness, count)
     return float(low), float(high)
 
 
-def permutation_test(differences: ArrayLike) -> float:
-    """The chance of a mean difference as great as this, either way, if pairs did not differ.
+def _without_skewness(value: float, skewness: float, count: int) -> float:
+    """The T for which g(T) is `value`."""
+    if abs(skewness) < 1e-6:  # the limit: the formula would divide zero by zero
+        return value
+    root = np.cbrt(1 + skewness * (value - skewness / (6 * count)))
+    return float((root - 1) * 3 / skewness)
 
-    Under that hypothesis each pair might as well be swapped, which flips the sign of its
-    difference: n pairs cannot give less than 2 / 2^n.
+
+def permutation_test(differences: ArrayLike) -> float:
+    """Two-sided p of the mean difference of pairs, by flipping the signs of the differences.
+
+    If the two of a pair did not differ they could be swapped: n pairs cannot give less than
+    2 / 2^n.
     """
     pairs = np.asarray(differences, float)
-    if not len(pairs):
-        return float("nan")
-    if len(pairs) <= EXACT:
-        signs = np.array(list(product((1.0, -1.0), repeat=len(pairs))))
-    else:
-        rng = np.random.default_rng(0)
-        signs = np.vstack([np.ones(len(pairs)), rng.choice((1.0, -1.0), (RESAMPLES, len(pairs)))])
-    means = np.abs(signs @ pairs) / len(pairs)
-    observed = abs(pairs.mean())
-    return float((means >= observed * (1 - 1e-12)).mean())
+    if len(pairs) < 2:  # which scipy refuses; one pair decides nothing
+        return 1.0 if len(pairs) else float("nan")
+    result = stats.permutation_test(
+        (pairs,),
+        np.mean,
+        permutation_type="samples",
+        n_resamples=RESAMPLES,
+        vectorized=True,
+        rng=np.random.default_rng(0),
+    )
+    return float(result.pvalue)
+
+
+def least_p(pairs: ArrayLike) -> np.ndarray:
+    """The least p that the permutation test can give for these numbers of pairs."""
+    return 2.0 ** (1 - np.asarray(pairs, float))
+
+
+def holm(p_values: ArrayLike) -> np.ndarray:
+    """P values of a family of tests, corrected by Holm's step-down method.
+
+    At most one family in twenty has a wrong rejection if these are compared with 0.05.
+    """
+    p = np.asarray(p_values, float)
+    order = np.argsort(p)
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(stepped, 1)
+    return corrected
 
 
 def expected_best(values: ArrayLike, better: str) -> np.ndarray:
     """The expected best of n draws from these results, for n = 1 to their number.
 
-    So that a search of 10 trials is compared with one of 40 fairly: at the same n (Dodge et al.
-    2019, "Show Your Work"). The best of n independent draws is at most v with chance F(v)^n.
+    It compares a search of 10 trials fairly with one of 40: at the same n (Dodge et al. 2019,
+    "Show Your Work"). The best of n independent draws is at most v with probability F(v)^n.
     """
     sample = np.sort(np.asarray(values, float))
     if better == "lower":

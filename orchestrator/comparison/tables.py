@@ -1,99 +1,151 @@
-"""Groups of runs beside each other, with how sure one can be of what differs."""
+"""Tables of a comparison: results, differences with their significance, expected best."""
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from orchestrator.comparison.runs import ComparisonData
-from orchestrator.comparison.stats import bootstrap_interval, expected_best, permutation_test
+from orchestrator.comparison.runs import ComparisonData, Group
+from orchestrator.comparison.stats import (
+    expected_best,
+    holm,
+    least_p,
+    mean_interval,
+    permutation_test,
+)
 from tardis_core import paper
 
-SURE = 0.05  # the chance of a mistake up to which a difference is called one
+SIGNIFICANCE = 0.05  # of all differences of a comparison together
 
 
-def by_seed(evidence: ComparisonData) -> pd.DataFrame:
-    """What every run came to: a row a seed, a column a group."""
+def by_seed(comparison: ComparisonData) -> pd.DataFrame:
+    """Result of each run: one row per seed, one column per group."""
     rows = [
-        {"group": group.label, "seed": run.config.seed, "value": run.value(evidence.split)}
-        for group in evidence.groups
+        {"group": group.label, "seed": run.config.seed, "value": run.value(comparison.split)}
+        for group in comparison.groups
         for run in group.runs
     ]
     table = pd.DataFrame(rows).pivot_table(index="seed", columns="group", values="value")
-    return table.reindex(columns=[group.label for group in evidence.groups])
+    return table.reindex(columns=[group.label for group in comparison.groups])
 
 
-def summary(evidence: ComparisonData) -> pd.DataFrame:
-    """A row a group, the best mean first.
+def summary(comparison: ComparisonData) -> pd.DataFrame:
+    """One row per group, best mean first.
 
-    Where the data is real, the paper's figure stands beside; its sizes and budgets are those of
-    scale `paper` at best.
+    With real data the paper's number is shown as well; its sizes and budgets are those of scale
+    `paper` at best.
     """
-    lower = evidence.metric.better == "lower"
-    rows = []
-    for group in evidence.groups:
-        values = np.array([run.value(evidence.split) for run in group.runs])
-        low, high = bootstrap_interval(values)
-        row = {
-            "system": group.label,
-            "runs": len(values),
-            "mean": values.mean(),
-            "deviation": values.std(ddof=1) if len(values) > 1 else np.nan,
-            "low": low,
-            "high": high,
-            "best": values.min() if lower else values.max(),
-        }
-        if evidence.task in ("copy", "recall"):
-            row["solved"] = f"{int((values < paper.SUCCESS).sum())} of {len(values)}"
-        if evidence.real:
-            told = paper.reported(evidence.task, group.label, group.config.task_settings)
-            row["paper"] = "" if told is None else str(told)
-        rows.append(row)
-    return pd.DataFrame(rows).sort_values("mean", ascending=lower, ignore_index=True)
+    lower = comparison.metric.better == "lower"
+    rows = [_summary_row(comparison, group) for group in comparison.groups]
+    table = pd.DataFrame(rows).sort_values("mean", ascending=lower, ignore_index=True)
+    return table if table["failed"].any() else table.drop(columns="failed")
 
 
-def differences(evidence: ComparisonData) -> pd.DataFrame:
-    """Every two groups, paired by seed: does the first beat the second?"""
-    table = by_seed(evidence)
-    sign = 1 if evidence.metric.better == "lower" else -1
-    order = [label for label in summary(evidence)["system"] if label in table.columns]
-    rows = []
-    for first, second in combinations(order, 2):
-        gain = (sign * (table[second] - table[first])).dropna().to_numpy()
-        if not len(gain):
-            continue
-        low, high = bootstrap_interval(gain)
-        chance = permutation_test(gain)
-        rows.append(
-            {
-                "better": first,
-                "than": second,
-                "by": gain.mean(),
-                "low": low,
-                "high": high,
-                "p": chance,
-                "pairs": len(gain),
-                "verdict": verdict(low, high, chance, len(gain)),
-            }
-        )
-    return pd.DataFrame(rows)
+def _summary_row(comparison: ComparisonData, group: Group) -> dict[str, Any]:
+    values = np.array([run.value(comparison.split) for run in group.runs])
+    low, high = mean_interval(values)
+    row = {
+        "system": group.label,
+        "runs": len(values),
+        "failed": group.failed,
+        "mean": values.mean(),
+        "deviation": values.std(ddof=1) if len(values) > 1 else np.nan,
+        "low": low,
+        "high": high,
+        "best": _best_validated(comparison, group),
+    }
+    if comparison.task in ("copy", "recall"):
+        row["solved"] = f"{int((values < paper.SUCCESS).sum())} of {len(values)}"
+    if comparison.real:
+        reported = paper.reported(comparison.task, group.label, group.config.task_settings)
+        row["paper"] = "" if reported is None else str(reported)
+    return row
 
 
-def verdict(low: float, high: float, chance: float, pairs: int) -> str:
-    """As strongly as the runs allow, and not more."""
-    if 2 / 2**pairs > SURE:
-        least = int(np.ceil(np.log2(2 / SURE)))
-        return f"undecided: {pairs} pairs cannot tell, {least} could"
-    return "yes" if chance <= SURE and (low > 0 or high < 0) else "undecided"
+def _best_validated(comparison: ComparisonData, group: Group) -> float:
+    """The result of the run with the best validation: the best test would be a selection by it."""
+    pick = min if comparison.metric.better == "lower" else max
+    return pick(group.runs, key=lambda run: run.valid).value(comparison.split)
 
 
-def best_of(evidence: ComparisonData) -> pd.DataFrame:
-    """The expected best validation of n trials of each search: a row an n, a column a group."""
+def differences(comparison: ComparisonData) -> pd.DataFrame:
+    """Every two groups, compared on the seeds that both have: by how much is one better?
+
+    The p values of the table are one family: `corrected` has them after Holm's correction.
+    """
+    table = by_seed(comparison)
+    pairs = [_pair(table[list(labels)], comparison) for labels in combinations(table.columns, 2)]
+    frame = pd.DataFrame([pair for pair in pairs if pair])
+    if frame.empty:
+        return frame
+    frame["corrected"] = holm(frame["p"])
+    attainable = holm(least_p(frame["pairs"]))
+    frame["verdict"] = [
+        verdict(row["low"], row["corrected"], row["pairs"], least, len(frame))
+        for row, least in zip(frame.to_dict("records"), attainable, strict=True)
+    ]
+    order = {label: place for place, label in enumerate(summary(comparison)["system"])}
+    ranks = frame[["better", "than"]].map(order.__getitem__)
+    return frame.loc[ranks.sort_values(["better", "than"]).index].reset_index(drop=True)
+
+
+def _pair(values: pd.DataFrame, comparison: ComparisonData) -> dict[str, Any] | None:
+    """The difference of two groups, the better one first; None if they share no seed."""
+    first, second = values.columns
+    both = values.dropna()
+    if both.empty:
+        return None
+    sign = 1 if comparison.metric.better == "lower" else -1
+    gain = (sign * (both[second] - both[first])).to_numpy()
+    if gain.mean() < 0:  # by the pairs: the mean over all seeds of each may say otherwise
+        first, second, gain = second, first, -gain
+    low, high = mean_interval(gain)
+    return {
+        "better": first,
+        "than": second,
+        "by": gain.mean(),
+        "low": low,
+        "high": high,
+        "pairs": len(gain),
+        "p": permutation_test(gain),
+    }
+
+
+def verdict(low: float, corrected: float, pairs: int, least: float, family: int) -> str:
+    """Whether a difference is established: as strongly as the runs allow, and not more.
+
+    Args:
+        low: lower end of the interval of the difference.
+        corrected: its p value after correction.
+        least: the corrected p value that so many pairs could give at best.
+        family: number of differences that are tested.
+    """
+    if least > SIGNIFICANCE:
+        needed = int(np.ceil(np.log2(2 * family / SIGNIFICANCE)))
+        return f"undecided: {pairs} pairs cannot tell, {needed} could"
+    return "yes" if corrected <= SIGNIFICANCE and low > 0 else "undecided"
+
+
+def best_of(comparison: ComparisonData) -> pd.DataFrame:
+    """The expected best validation of n trials of each search: one row per n."""
     curves = {
-        group.label: expected_best([run.valid for run in group.runs], evidence.metric.better)
-        for group in evidence.groups
+        group.label: expected_best([run.valid for run in group.runs], comparison.metric.better)
+        for group in comparison.groups
         if group.searched
     }
-    made = pd.DataFrame({label: pd.Series(curve) for label, curve in curves.items()})
-    made.index = pd.RangeIndex(1, len(made) + 1, name="trials")
-    return made
+    table = pd.DataFrame({label: pd.Series(curve) for label, curve in curves.items()})
+    table.index = pd.RangeIndex(1, len(table) + 1, name="trials")
+    return table
+
+
+def failures(comparison: ComparisonData) -> str:
+    """A sentence about the seeds without a result; empty if there are none."""
+    parts = [
+        f"{group.label} {group.failed} of {group.failed + len(group.runs)}"
+        for group in comparison.groups
+        if group.failed
+    ]
+    if not parts:
+        return ""
+    return f"Failed runs are not in the means: {', '.join(parts)}."

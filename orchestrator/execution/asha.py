@@ -1,4 +1,4 @@
-"""ASHA whose rungs survive whatever ends the driver."""
+"""ASHA whose rungs survive a restart of the driver."""
 
 import math
 from collections.abc import Iterable
@@ -9,22 +9,28 @@ from optuna.trial import FrozenTrial
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler
 
-from orchestrator.execution.search import OBJECTIVE
+from orchestrator.execution import ray_internals
+from orchestrator.execution.result import OBJECTIVE
 
 REDUCTION = 3
-ROUNDING = 1e-9  # nine reports times a ninth are one
+ROUNDING = 1e-9  # nine results times a ninth are one
 
 
 class Asha(ASHAScheduler):
-    """Ray's ASHA, which knows what was reported and decided before its driver started.
+    """Ray's ASHA, which remembers what was reported before its driver started.
 
-    Ray does not save its schedulers. All that ASHA has to know is what each trial had reached at
-    each rung, and the study has that. Trials are known to it by their numbers: the id that Ray
-    gives to a trial changes when the trial is taken up by another driver.
+    Ray does not save its schedulers. All that ASHA must know is the value of each trial at each
+    rung, and the study has that. Trials are identified by their numbers: Ray gives a trial that
+    another driver resumes a new id.
     """
 
     def __init__(self, mode: str, reports: int, grace: float) -> None:
-        """`grace` is the share of its reports before which no trial is stopped."""
+        """
+        Args:
+            mode: min or max.
+            reports: how many results a full trial has.
+            grace: the share of its results before which no trial is stopped.
+        """
         super().__init__(
             metric=OBJECTIVE,
             mode=mode,
@@ -34,16 +40,16 @@ class Asha(ASHAScheduler):
             # A trial that reaches its end says so itself.
             stop_last_trials=False,
         )
-        self._sign = 1.0 if mode == "max" else -1.0  # a rung keeps what is to be raised
+        self._sign = 1.0 if mode == "max" else -1.0  # rungs hold values to be maximised
 
     def recall(self, trials: Iterable[FrozenTrial]) -> None:
-        """Take in what the study knows; before the first trial starts."""
+        """Fill the rungs from the study, before the first trial starts."""
         for trial in trials:
-            for milestone, recorded in self._rungs():
+            for milestone, values in ray_internals.rungs(self):
                 reached = [step for step in trial.intermediate_values if step >= milestone]
                 if reached:
                     value = trial.intermediate_values[min(reached)]
-                    recorded[str(trial.number)] = self._sign * value
+                    values[str(trial.number)] = self._sign * value
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
         super().on_trial_add(tune_controller, _by_number(trial))
@@ -58,16 +64,13 @@ class Asha(ASHAScheduler):
         super().on_trial_remove(tune_controller, _by_number(trial))
 
     def rungs(self) -> dict[int, dict[int, float]]:
-        """The objective of the trials that reached a rung, by its iteration and their numbers."""
+        """The objective of each trial that reached a rung, by its iteration and trial number."""
         return {
-            int(milestone): {int(key): self._sign * value for key, value in recorded.items()}
-            for milestone, recorded in self._rungs()
+            int(milestone): {int(number): self._sign * value for number, value in values.items()}
+            for milestone, values in ray_internals.rungs(self)
         }
-
-    def _rungs(self) -> list[tuple[float, dict[str, float]]]:
-        return [rung for bracket in self._brackets for rung in bracket._rungs]
 
 
 def _by_number(trial: Trial) -> Any:
-    """All that ASHA asks of a trial: a name."""
+    """All that ASHA asks of a trial: an id."""
     return SimpleNamespace(trial_id=str(trial.config["number"]))

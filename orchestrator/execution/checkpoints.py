@@ -1,7 +1,7 @@
-"""Where Ray keeps trials and checkpoints: a folder, or an address such as s3://bucket/folder.
+"""Where Ray keeps trials and checkpoints: a folder, or a URI such as s3://bucket/folder.
 
-Each start of a sweep is an experiment of its own there, `trials-0`, `trials-1` and so on: a trial
-that was interrupted in one goes on in the next.
+Each start of a sweep is a Ray experiment of its own there, `trials-0`, `trials-1` and so on; a
+trial that was interrupted in one is resumed in the next.
 """
 
 import re
@@ -18,27 +18,27 @@ _EXPERIMENT = re.compile(r"trials-(\d+)")
 
 
 def experiments(storage: str) -> list[str]:
-    """The experiments of a sweep, in their order."""
+    """The Ray experiments of a sweep, in the order of their starts."""
     filesystem, root = filesystem_of(storage)
     numbers = [
-        int(named[1])
+        int(match[1])
         for info in _list(filesystem, root)
-        if (named := _EXPERIMENT.fullmatch(info.base_name))
+        if (match := _EXPERIMENT.fullmatch(info.base_name))
     ]
     return [f"trials-{number}" for number in sorted(numbers)]
 
 
 def next_experiment(storage: str) -> str:
-    """A name for one more."""
-    held = experiments(storage)
-    return f"trials-{int(held[-1].partition('-')[2]) + 1 if held else 0}"
+    """The name of the experiment that follows them."""
+    names = experiments(storage)
+    return f"trials-{int(names[-1].partition('-')[2]) + 1 if names else 0}"
 
 
 def checkpoints_of(storage: str, number: int) -> list[Checkpoint]:
     """The checkpoints of a trial, the newest first."""
     filesystem, _ = filesystem_of(storage)
     folders = [
-        # Ray numbers the checkpoints of a trial; the order of parts is kept.
+        # Ray numbers the checkpoints of a trial: their names sort by age.
         info.path.rpartition("/")[0]
         for infos in _files_of(storage, number)
         for info in sorted(infos, key=lambda info: info.path)
@@ -48,13 +48,13 @@ def checkpoints_of(storage: str, number: int) -> list[Checkpoint]:
 
 
 def fetch_best(plan: SweepPlan, number: int) -> Path | None:
-    """The best weights of a trial, copied to the folder of the sweep; None if there are none."""
+    """Copy the best weights of a trial to the sweep's folder; None if it has none."""
     filesystem, _ = filesystem_of(plan.ray_storage)
     files = [info for infos in _files_of(plan.ray_storage, number) for info in infos]
-    found = [info for info in files if info.base_name == BEST]
-    if not found:
+    candidates = [info for info in files if info.base_name == BEST]
+    if not candidates:
         return None
-    newest = max(found, key=lambda info: (info.mtime_ns or 0, info.path))
+    newest = max(candidates, key=lambda info: (info.mtime_ns or 0, info.path))
     target = plan.folder / "best" / f"trial-{number}" / BEST
     target.parent.mkdir(parents=True, exist_ok=True)
     fs.copy_files(newest.path, str(target), filesystem, fs.LocalFileSystem())
@@ -62,7 +62,7 @@ def fetch_best(plan: SweepPlan, number: int) -> Path | None:
 
 
 def _files_of(storage: str, number: int) -> list[list[fs.FileInfo]]:
-    """All that is kept of a trial, by experiment."""
+    """The files of a trial, by experiment."""
     filesystem, root = filesystem_of(storage)
     return [
         _list(filesystem, trial.path, recursive=True)

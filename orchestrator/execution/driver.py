@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -14,37 +14,41 @@ from orchestrator.common import permissions, provenance
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.common.redaction import masked
 from orchestrator.execution import node, preflight
+from orchestrator.execution.cluster import reach, slots, start_ray
 from orchestrator.execution.progress import View
-from orchestrator.execution.tuner import ended, reach, run, slots, start_ray
+from orchestrator.execution.tuner import ended, run
+from orchestrator.planning.configs import base_config
 from orchestrator.planning.plan import SweepPlan
-from orchestrator.results import report
 from orchestrator.tracking.delivery import REFUSED
 from orchestrator.tracking.event_log import EventLog, open_log
-from orchestrator.tracking.events import SweepEnded, SweepStarted
+from orchestrator.tracking.events import Event, SweepEnded, SweepStarted
 from orchestrator.tracking.mlflow_store import prepare_store
 from orchestrator.tracking.tracker import Tracker
 from tardis_core.build import load_data
-from tardis_core.config import Config, make_config
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import UserError
 from tardis_core.tasks.base import TASKS
 
 FLUSH_SECONDS = 60
 
+# Writes the report of a sweep from its data and whether it finished; returns what to record of it.
+Conclude = Callable[[Any, bool], list[Event]]
+
 
 class Outcome(NamedTuple):
     """How a sweep ended."""
 
-    finished: bool  # all trials have ended, or the time is up; if not, it can be resumed
-    waiting: int  # events that could not be sent; they are kept in the folder of the sweep
-    refused: int  # events that the store would not take; they are kept there too
+    finished: bool  # all trials have ended, or the time is up; otherwise it can be resumed
+    waiting: int  # events that could not be delivered; they are kept in the sweep's folder
+    refused: int  # events that the store refused; they are kept there, too
 
 
-def run_sweep(plan: SweepPlan, address: str | None = None) -> Outcome:
-    """Run a sweep, new or begun before, to its end or until Ctrl-C.
+def run_sweep(plan: SweepPlan, address: str | None, conclude: Conclude) -> Outcome:
+    """Run a sweep, whether new or resumed, to its end or until Ctrl-C.
 
     Args:
         address: of an existing Ray cluster; without it one is started on this machine.
+        conclude: writes the report when the trials have ended.
     """
     if plan.folder.exists():
         permissions.check_folder(plan.folder)
@@ -52,32 +56,40 @@ def run_sweep(plan: SweepPlan, address: str | None = None) -> Outcome:
     data = load_data(base_config(plan), plan.data_dir, plan.data)
     prepare_store(plan.tracking_uri, plan.experiment)
     with _opened(plan) as (log, tracker):
-        at_once = slots(plan, start_ray(address, plan.folder / "ray.log"))
-        preflight.check(plan, at_once)
+        max_concurrent = slots(plan, start_ray(address, plan.folder / "ray.log"))
+        preflight.check(plan, max_concurrent)
         plan.save()
     with closing(log):
-        return _run(plan, data, at_once, log, tracker)
+        return _run(plan, data, max_concurrent, log, tracker, conclude)
 
 
-def _run(plan: SweepPlan, data: Any, at_once: int, log: EventLog, tracker: Tracker) -> Outcome:
-    about = TASKS.get(plan.task).provenance(base_config(plan).task_settings, data)
-    print(_headline(plan, about, at_once), flush=True)
-    log.append(SweepStarted(plan.name, _tags(plan, about), _params(plan)))
+def _run(
+    plan: SweepPlan,
+    data: Any,
+    max_concurrent: int,
+    log: EventLog,
+    tracker: Tracker,
+    conclude: Conclude,
+) -> Outcome:
+    source = TASKS.get(plan.task).provenance(base_config(plan).task_settings, data)
+    print(_headline(plan, source, max_concurrent), flush=True)
+    log.append(SweepStarted(plan.name, _tags(plan, source), _params(plan)))
     tracker.start()
-    began = time.monotonic()
+    started = time.monotonic()
     try:
-        run(plan, data, at_once, [View(plan.without_secrets())])
-        out_of_time = 0 < plan.time_budget <= time.monotonic() - began
-        finished = ended(plan) >= plan.trials or out_of_time  # or else it was Ctrl-C
-        log.append(*report.write(plan, data, finished))
+        with View(plan.without_secrets()) as view:
+            run(plan, data, max_concurrent, [view])
+        out_of_time = 0 < plan.time_budget <= time.monotonic() - started
+        finished = ended(plan) >= plan.trials or out_of_time  # otherwise it was Ctrl-C
+        log.append(*conclude(data, finished))
     except BaseException as error:
-        with suppress(OSError):  # of the same full disk
+        with suppress(OSError):  # the disk may still be full
             log.append(SweepEnded("FAILED"))
         tracker.close(FLUSH_SECONDS)
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             raise UserError(
-                f"the disk of {plan.folder} is full; make room there and go on with --resume "
-                f"{plan.name}: what was written is kept"
+                f"the disk of {plan.folder} is full; make room and continue with --resume "
+                f"{plan.name}: nothing that was written is lost"
             ) from error
         raise
     log.append(SweepEnded("FINISHED" if finished else "KILLED"))
@@ -86,78 +98,66 @@ def _run(plan: SweepPlan, data: Any, at_once: int, log: EventLog, tracker: Track
 
 @contextmanager
 def _opened(plan: SweepPlan) -> Iterator[tuple[EventLog, Tracker]]:
-    """The log of the sweep in its folder, and who sends it; the tracker is ready when Ray is.
+    """The event log of the sweep and its tracker, which starts up while Ray does.
 
-    A new folder does not outlive a preflight that fails.
+    A new folder is removed again if the preflight checks fail.
     """
     new = not plan.folder.exists()
-    log = open_log(plan.folder)  # a second driver on the same sweep ends here
-    tracker = Tracker(log, plan.tracking_uri, plan.experiment, plan.sweep_id, apart=True)
+    log = open_log(plan.folder)  # a second driver of the same sweep ends here
+    tracker = Tracker(log, plan.tracking_uri, plan.experiment, plan.sweep_id, separate_process=True)
     try:
         yield log, tracker
     except BaseException:
         tracker.close(0)
         log.close()
         if new:
-            redirect_library_logs(Path(os.devnull))  # the log of the libraries goes, too
+            redirect_library_logs(Path(os.devnull))  # their log is in the folder
             shutil.rmtree(plan.folder)
         raise
 
 
 def undelivered(plan: SweepPlan, outcome: Outcome) -> list[str]:
-    """What to tell the user of events that are not in MLflow; nothing, if all are."""
+    """What to tell the user about events that are not in MLflow; nothing if all are."""
     lines = []
     if outcome.waiting:
         lines.append(
             f"waiting:  {outcome.waiting} events could not be sent to {masked(plan.tracking_uri)}; "
-            f"they are kept, and go with: python -m orchestrator.doctor {plan.name} --fix"
+            f"they are kept; send them with: python -m orchestrator.doctor {plan.name} --fix"
         )
     if outcome.refused:
         lines.append(
-            f"refused:  MLflow refused {outcome.refused} events; they and its reasons are in "
+            f"refused:  MLflow refused {outcome.refused} events; they and the reasons are in "
             f"{plan.folder / REFUSED}"
         )
     return lines
 
 
-def base_config(plan: SweepPlan) -> Config:
-    """The task as every trial has it: what the data depends on."""
-    fixed = {key: value for key, value in plan.fixed.items() if key.startswith("task.")}
-    return make_config(plan.task, scale=plan.scale, seed=plan.seed, overrides=fixed)
-
-
-def _headline(plan: SweepPlan, about: Provenance, at_once: int) -> str:
-    what = f"{plan.trials} trials of {plan.task}"
-    if plan.candidates:
-        what += f" ({len(plan.candidates)} candidates, {len(plan.seeds)} seeds)"
+def _headline(plan: SweepPlan, source: Provenance, max_concurrent: int) -> str:
     return (
-        f"sweep {plan.name}: {what}, scale {plan.scale} (change with --scale), "
-        f"{at_once} at once, seed {plan.seed}\n"
-        f"data: {about.name}, {about.origin}\n"
+        f"sweep {plan.name}: {plan.size}, scale {plan.scale} (change with --scale), "
+        f"up to {max_concurrent} concurrent, seed {plan.seed}\n"
+        f"data: {source.name}, {source.origin}\n"
         f"tracked in {masked(plan.tracking_uri)}; stop with Ctrl-C, nothing is lost"
     )
 
 
 def _params(plan: SweepPlan) -> dict[str, Any]:
-    hidden = {"tracking_uri", "candidates"}  # it is where one looks; they are those of the trials
+    # The URI is where one looks; the candidates are recorded with their trials.
+    hidden = {"tracking_uri", "candidates"}
     values = asdict(plan.without_secrets())
     return {key: value for key, value in values.items() if key not in hidden}
 
 
-def _tags(plan: SweepPlan, about: Provenance) -> dict[str, str]:
-    replicated = {"replicates_of": plan.replicates_of} if plan.replicates_of else {}
+def _tags(plan: SweepPlan, source: Provenance) -> dict[str, str]:
     return {
-        "task": plan.task,
-        "scale": plan.scale,
-        "kind": "comparison" if plan.candidates else "search",
-        **replicated,
-        **data_tags(about),
+        **plan.tags,
+        **data_tags(source),
         "git_commit": provenance.git_commit(),
         "hardware": provenance.hardware(),
         **{f"version.{name}": value for name, value in node.versions().items()},
     }
 
 
-def data_tags(about: Provenance) -> dict[str, str]:
-    """What was measured on, as tags."""
-    return {"data": about.name, "data.real": str(about.real), "data.sha256": about.sha256}
+def data_tags(source: Provenance) -> dict[str, str]:
+    """The data that a sweep was measured on, as tags."""
+    return {"data": source.name, "data.real": str(source.real), "data.sha256": source.sha256}

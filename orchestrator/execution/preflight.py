@@ -1,4 +1,4 @@
-"""What must be true before the first trial starts; each failure is one sentence."""
+"""Checks before the first trial starts; each failure is one sentence."""
 
 import shutil
 import uuid
@@ -12,25 +12,26 @@ from orchestrator.common.redaction import masked
 from orchestrator.execution.node import filesystem_of, probe, versions
 from orchestrator.planning.plan import SweepPlan
 from tardis_core.errors import UserError
+from tardis_core.text import error_line
 
 MEMORY_PER_TRIAL = 0.7e9  # bytes: a worker with torch loaded
 FREE_DISK = 0.5e9
 
 
-def check(plan: SweepPlan, at_once: int) -> None:
-    """Raise UserError for the first thing that would make the sweep fail later."""
-    if at_once < 1:
+def check(plan: SweepPlan, max_concurrent: int) -> None:
+    """Raise `UserError` for the first problem that would make the sweep fail later."""
+    if max_concurrent < 1:
         raise UserError(
             f"a trial needs {plan.cpus_per_trial:g} CPUs and {plan.gpus_per_trial:g} GPUs, and the "
-            f"cluster has {_have()}; lower --cpus-per-trial or --gpus-per-trial"
+            f"cluster has {_cluster_has()}; lower --cpus-per-trial or --gpus-per-trial"
         )
     _check_storage(plan)
     _check_nodes(plan)
     if not plan.autoscale:
-        _check_memory(at_once)
+        _check_memory(max_concurrent)
 
 
-def _have() -> str:
+def _cluster_has() -> str:
     resources = ray.cluster_resources()
     return f"{resources.get('CPU', 0):g} CPUs and {resources.get('GPU', 0):g} GPUs"
 
@@ -49,36 +50,31 @@ def _check_storage(plan: SweepPlan) -> None:
 
 
 def _check_nodes(plan: SweepPlan) -> None:
-    """Every node must see the storage of the driver and have its versions."""
+    """Every node must see the driver's storage and have the same versions."""
     filesystem, path = filesystem_of(plan.ray_storage)
-    written = f"{path}/.probe-{uuid.uuid4().hex}"
-    with filesystem.open_output_stream(written) as stream:
+    probe_file = f"{path}/.probe-{uuid.uuid4().hex}"
+    with filesystem.open_output_stream(probe_file) as stream:
         stream.write(b"shared")
     try:
         nodes = [node for node in ray.nodes() if node["Alive"]]
-        found = ray.get([_probe_on(node["NodeID"], plan.ray_storage, written) for node in nodes])
+        probes = [_probe_on(node["NodeID"], plan.ray_storage, probe_file) for node in nodes]
+        answers = ray.get(probes)
     except RayError as error:
         raise UserError(
             "every node must have this program and the storage, and one could not be asked "
-            f"({_last_line(error)}); install it there as it is here, or use its image"
+            f"({masked(error_line(error, last=True))}); install it there as here, or use its image"
         ) from error
     finally:
-        filesystem.delete_file(written)
-    for node, (sees, theirs) in zip(nodes, found, strict=True):
-        _judge(node["NodeManagerAddress"], sees, theirs, plan.ray_storage)
+        filesystem.delete_file(probe_file)
+    for node, (sees, theirs) in zip(nodes, answers, strict=True):
+        _check_node(node["NodeManagerAddress"], sees, theirs, plan.ray_storage)
 
 
-def _last_line(error: Exception) -> str:
-    """What an error of a worker comes to: Ray puts the traceback before it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return masked(lines[-1] if lines else type(error).__name__)
-
-
-def _judge(address: str, sees: bool, theirs: dict[str, str], storage: str) -> None:
+def _check_node(address: str, sees: bool, theirs: dict[str, str], storage: str) -> None:
     if not sees:
         raise UserError(
             f"the storage {masked(storage)} is not shared: node {address} does not see what the "
-            "driver writes there; give --storage a path on a shared file system or an s3:// address"
+            "driver writes there; give --storage a path on a shared file system or an s3:// URI"
         )
     differing = [
         f"{k} {theirs.get(k)} (here {v})" for k, v in versions().items() if theirs.get(k) != v
@@ -94,10 +90,10 @@ def _probe_on(node: str, storage: str, path: str) -> Any:
     return ray.remote(probe).options(scheduling_strategy=pinned, num_cpus=0).remote(storage, path)
 
 
-def _check_memory(at_once: int) -> None:
-    free = ray.available_resources().get("memory", 0.0)
-    if free < MEMORY_PER_TRIAL * at_once:
+def _check_memory(max_concurrent: int) -> None:
+    free, needed = ray.available_resources().get("memory", 0.0), MEMORY_PER_TRIAL * max_concurrent
+    if free < needed:
         raise UserError(
-            f"{at_once} trials at once need about {MEMORY_PER_TRIAL * at_once / 1e9:.1f} GB of "
-            f"memory, and {free / 1e9:.1f} GB are free; lower --concurrency"
+            f"{max_concurrent} trials at once need about {needed / 1e9:.1f} GB of memory, and "
+            f"{free / 1e9:.1f} GB are free; lower --concurrency"
         )

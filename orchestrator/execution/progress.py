@@ -1,72 +1,257 @@
-"""What a person sees while a sweep runs: a live table on a terminal, plain lines elsewhere."""
+"""What a person sees while a sweep runs: a live view on a terminal, plain lines elsewhere."""
 
+import os
 import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
-from optuna.trial import TrialState
 from ray.tune.experiment import Trial
+from rich.console import Console, ConsoleDimensions, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
-from orchestrator.execution.recorder import EndsOfTrials, number_of, params_of
-from orchestrator.execution.search import FAILED, OBJECTIVE
+from orchestrator.execution.callbacks import TrialEnds, number_of, params_of
+from orchestrator.execution.result import FAILED, OBJECTIVE, has_objective
 from orchestrator.planning.plan import SweepPlan
-from orchestrator.results import records
-from orchestrator.results.leaderboard import short
+from orchestrator.tracking.event_log import LOG, scan
+from orchestrator.tracking.events import Event, Metrics, TrialEnded, TrialStarted
+from orchestrator.tracking.states import ERROR_TAG, State
+from tardis_core.text import duration, short
 
 REFRESH_SECONDS = 1.0
-SILENCE_SECONDS = 60.0  # without a terminal: a line at least so often
-LEADERS = 6
-RUNNING = "running"
-ENDS = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
+SILENCE_SECONDS = 60.0  # without a terminal: the longest time without a line
+MOST_LEADERS, MOST_RUNNING, MOST_FAILURES = 6, 8, 3
+TRIAL_BAR = 20  # columns
 
 
 @dataclass
 class Row:
     """What is known of one trial."""
 
-    state: str = RUNNING
+    state: State = State.RUNNING
     value: float | None = None  # the best so far
-    reports: int = 0
+    results: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""  # why it failed
 
 
-class View(EndsOfTrials):
-    """Follows the trials by their numbers, and shows where they are."""
+@dataclass
+class Snapshot:
+    """Where a sweep is; what is shown follows from it."""
+
+    plan: SweepPlan
+    rows: Mapping[int, Row]
+    seconds: float = 0.0  # since this start of the sweep
+    ended_before: int = 0  # trials that had ended at this start
+
+    @property
+    def ended(self) -> int:
+        """How many trials have ended."""
+        return sum(row.state.ended for row in self.rows.values())
+
+    @property
+    def done(self) -> float:
+        """The trials that have ended, and of each running one the share of its results."""
+        shares = (
+            min(1.0, row.results / self.plan.reports)
+            for row in self.rows.values()
+            if not row.state.ended
+        )
+        return self.ended + sum(shares)
+
+    def counts(self) -> str:
+        """The number of trials in each state."""
+        states = Counter(row.state for row in self.rows.values())
+        return (
+            f"{self.ended}/{self.plan.trials} ended, {states[State.RUNNING]} running, "
+            f"{states[State.PRUNED]} pruned, {states[State.FAILED]} failed"
+        )
+
+    def time_left(self) -> float | None:
+        """Seconds, estimated from the pace of this start; None before there is a pace."""
+        done, left = self.done - self.ended_before, self.plan.trials - self.done
+        estimates = [self.seconds / done * left] if done > 0 else []
+        if self.plan.time_budget:
+            estimates.append(self.plan.time_budget - self.seconds)
+        return min(estimates) if estimates and left > 0 else None
+
+    def summary(self) -> str:
+        """Counts and remaining time in one line."""
+        left = self.time_left()
+        return self.counts() + ("" if left is None else f", about {duration(left)} left")
+
+    def best(self) -> str:
+        """The best value so far; before there is one, what the sweep is waiting for."""
+        for number in self.ranked()[:1]:
+            best = self.rows[number].value
+            return f"best {self.plan.metric} {best:.4f} ({self.plan.title(number)})"
+        activity = "training until the first validation" if self.rows else "starting the workers"
+        return f"no result yet: {activity}, {duration(self.seconds)} so far"
+
+    def ranked(self) -> list[int]:
+        """The trials that have a value and did not fail, best first."""
+        sign = 1 if self.plan.better == "lower" else -1
+        values = {
+            number: row.value
+            for number, row in self.rows.items()
+            if row.value is not None and row.state is not State.FAILED
+        }
+        return sorted(values, key=lambda number: (sign * values[number], number))
+
+    def leaders(self, width: int, most: int) -> list[list[str]]:
+        """The leading trials as columns of text with their heads: what differs, if it fits."""
+        numbers = self.ranked()[:most]
+        if not numbers:
+            return []
+        rows = [self.rows[number] for number in numbers]
+        columns = [
+            ["trial", *(self._name(number) for number in numbers)],
+            [self.plan.metric, *(f"{row.value:.4f}" for row in rows)],
+            ["state", *(row.state for row in rows)],
+            ["results", *(f"{row.results}/{self.plan.reports}" for row in rows)],
+        ]
+        for name in dict.fromkeys(name for row in rows for name in row.settings):
+            values = [short(row.settings.get(name, "-")) for row in rows]
+            if len(set(values)) > 1:
+                columns.append([name.rpartition(".")[2], *values])
+        while sum(2 + max(map(len, column)) for column in columns) > width and len(columns) > 2:
+            columns.pop()
+        return columns
+
+    def _name(self, number: int) -> str:
+        return self.plan.title(number).removeprefix("trial ")
+
+
+def render(now: Snapshot, width: int, height: int) -> RenderableType:
+    """The live view: overall progress, running trials, leaders and failures, as fits."""
+    room = height - 4  # below the bar, two lines of text and the cursor
+    columns = now.leaders(width, max(0, min(MOST_LEADERS, room - 1)))
+    room -= len(columns[0]) if columns else 0
+    failed = [number for number, row in now.rows.items() if row.state is State.FAILED]
+    failed = failed[-max(0, min(MOST_FAILURES, room)) :] if room > 0 else []
+    running = [number for number, row in now.rows.items() if row.state is State.RUNNING]
+    running = running[: max(0, min(MOST_RUNNING, room - len(failed)))]
+    parts: list[RenderableType] = [_overall(now), _line(now.summary()), _line(now.best(), "bold")]
+    if running:
+        parts.append(_running(now, running))
+    if columns:
+        parts.append(_table(columns))
+    for number in failed:
+        parts.append(_line(f"{now.plan.title(number)} failed: {now.rows[number].reason}", "red"))
+    return Group(*parts)
+
+
+def _overall(now: Snapshot) -> RenderableType:
+    grid = Table.grid(padding=(0, 1), expand=True)
+    grid.add_column(ratio=1)
+    grid.add_column(no_wrap=True)
+    bar = ProgressBar(total=now.plan.trials, completed=now.done)
+    grid.add_row(bar, f"{now.done / now.plan.trials:.0%} in {duration(now.seconds)}")
+    return grid
+
+
+def _running(now: Snapshot, numbers: Sequence[int]) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    for _ in range(4):
+        grid.add_column(no_wrap=True, overflow="ellipsis")
+    for number in numbers:
+        row, total = now.rows[number], now.plan.reports
+        value = "" if row.value is None else f"{now.plan.metric} {row.value:.4f}"
+        bar = ProgressBar(total=total, completed=row.results, width=TRIAL_BAR)
+        grid.add_row(now.plan.title(number), bar, f"{row.results}/{total}", value)
+    return grid
+
+
+def _table(columns: Sequence[Sequence[str]]) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for head, *_ in columns:
+        table.add_column(head, justify="right", no_wrap=True, overflow="ellipsis")
+    for cells in zip(*(column[1:] for column in columns), strict=True):
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(text, style, no_wrap=True, overflow="ellipsis")
+
+
+def rows_of(events: Iterable[Event], plan: SweepPlan) -> dict[int, Row]:
+    """The trials that a log tells of."""
+    rows: dict[int, Row] = {}
+    better = min if plan.better == "lower" else max
+    for event in events:
+        match event:
+            case TrialStarted(number=number, params=params):
+                row = rows.setdefault(number, Row())
+                row.state, row.settings = State.RUNNING, params or row.settings
+            case Metrics(number=number, values=values) if f"valid_{plan.metric}" in values:
+                row, value = rows.setdefault(number, Row()), values[f"valid_{plan.metric}"]
+                row.results += 1
+                if value == value:  # not NaN
+                    row.value = value if row.value is None else better(row.value, value)
+            case TrialEnded(number=number, tags=tags):
+                row = rows.setdefault(number, Row())
+                row.state, row.reason = State.from_event(event), tags.get(ERROR_TAG, "")
+    return rows
+
+
+class View(TrialEnds):
+    """Follows the trials of a sweep, and shows where they are; a context that ends the display."""
 
     def __init__(self, plan: SweepPlan) -> None:
         self.plan = plan
         self.rows: dict[int, Row] = {}
         self._ended_before = 0
         self._started = self._shown = time.time()
-        self._lines = 0  # of the last drawing, which the next one replaces
+        self._display: Live | None = None
 
-    def setup(self, *arguments: Any, **info: Any) -> None:
-        """Begin with what has ended before, be the sweep new, resumed or extended."""
-        for record in records.read(self.plan).values():
-            if record.ended:
-                best_row = record.best_row(self.plan.metric, self.plan.better) or {}
-                value = best_row.get(f"valid_{self.plan.metric}")
-                row = Row(record.state, value, len(record.rows), record.params)
-                self.rows[record.number] = row
-        self._ended_before = len(self.rows)
-        self._started = self._shown = time.time()
-        if self.live:
-            self._draw()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._display is not None:
+            self._display.stop()
+            self._display = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Ray pickles its callbacks, and a display belongs to its terminal.
+        return {**self.__dict__, "_display": None}
 
     @property
     def live(self) -> bool:
         """Whether there is a terminal to draw on."""
         return sys.stdout.isatty()
 
-    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        if self.live and time.time() - self._shown >= REFRESH_SECONDS:
+    def setup(self, *arguments: Any, **info: Any) -> None:
+        """Start with the trials that have ended before, if the sweep is resumed or extended."""
+        path = self.plan.folder / LOG
+        events = (event for event, _ in scan(path)) if path.exists() else ()
+        past = rows_of(events, self.plan)
+        self.rows = {number: row for number, row in past.items() if row.state.ended}
+        self._ended_before = len(self.rows)
+        self._started = self._shown = time.time()
+        if self.live:
             self._draw()
-        elif not self.live and time.time() - self._shown >= SILENCE_SECONDS:
-            self._say(self._progress())
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        quiet = time.time() - self._shown
+        if self.live and quiet >= REFRESH_SECONDS:
+            self._draw()
+        elif not self.live and quiet >= SILENCE_SECONDS:
+            self._print(self.snapshot().summary())
 
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -76,14 +261,29 @@ class View(EndsOfTrials):
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        row, value = self._row(trial), result.get(OBJECTIVE)
-        row.reports = int(result.get("training_iteration", row.reports))
-        if value is not None and value == value:
-            row.value = value
+        row = self._row(trial)
+        row.results = int(result.get("training_iteration", row.results))
+        if has_objective(result):
+            row.value = result[OBJECTIVE]
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         if self.live:
             self._draw()
+
+    def ended(self, trial: Trial, state: State) -> None:
+        row = self._row(trial)
+        row.state, row.reason = state, str((trial.last_result or {}).get(FAILED) or "")
+        if self.live:
+            return
+        value = "" if row.value is None else f"  {self.plan.metric} {row.value:.4f}"
+        reason = f"  {row.reason}" if row.reason else ""
+        self._print(f"{self.plan.title(number_of(trial)):<10}  {row.state:<8}{value}{reason}")
+        now = self.snapshot()
+        self._print(f"    {now.summary()}, {now.best()}")
+
+    def snapshot(self) -> Snapshot:
+        """Where the sweep is now."""
+        return Snapshot(self.plan, self.rows, time.time() - self._started, self._ended_before)
 
     def _row(self, trial: Trial) -> Row:
         number = number_of(trial)
@@ -91,111 +291,23 @@ class View(EndsOfTrials):
             self.rows[number] = Row(settings=params_of(self.plan, trial))
         return self.rows[number]
 
-    def ended(self, trial: Trial, state: TrialState) -> None:
-        row = self._row(trial)
-        row.state = ENDS[state]
-        if self.live:
-            return
-        measured = "" if row.value is None else f"  {self.plan.metric} {row.value:.4f}"
-        why = (trial.last_result or {}).get(FAILED)
-        reason = f"  {why}" if why else ""
-        self._say(f"{self.plan.title(number_of(trial)):<10}  {row.state:<8}{measured}{reason}")
-        self._say(f"    {self._progress()}, {self._best()}")
-
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._shown = time.time()
         print(text, flush=True)
 
-    def _progress(self) -> str:
-        return progress(self.plan, self.rows, time.time() - self._started, self._ended_before)
-
-    def _best(self) -> str:
-        return best(self.plan, self.rows, time.time() - self._started)
-
     def _draw(self) -> None:
-        columns, height = shutil.get_terminal_size()
-        # A line as wide as the terminal would wrap on some, and spoil the way back.
-        most = max(0, min(LEADERS, height - 5))
-        table = leaders(self.plan, self.rows, columns - 1, most)
-        lines = [self._progress(), self._best(), *table]
-        lines = [line[: columns - 1] for line in lines]
-        # Back to where the last drawing began, and clear from there on.
-        back = f"\x1b[{self._lines}F\x1b[J" if self._lines else ""
-        self._say(back + "\n".join(lines))
-        self._lines = len(lines)
+        self._shown = time.time()
+        if self._display is None:
+            console = Console(file=sys.stdout)
+            self._display = Live(console=console, auto_refresh=False, vertical_overflow="crop")
+            self._display.start()
+        # Asked every time: rich would take a COLUMNS of the environment for the size forever.
+        self._display.console.size = size = _terminal_size()
+        self._display.update(render(self.snapshot(), *size), refresh=True)
 
 
-def progress(plan: SweepPlan, rows: Mapping[int, Row], seconds: float, before: int = 0) -> str:
-    """Where the sweep is, in a line; `before` trials had ended when its `seconds` began."""
-    states = Counter(row.state for row in rows.values())
-    parts = [
-        f"{len(rows) - states[RUNNING]}/{plan.trials} ended",
-        f"{states[RUNNING]} running",
-        f"{states['pruned']} pruned",
-        f"{states['failed']} failed",
-    ]
-    return ", ".join([*parts, *_time_left(plan, rows, seconds, before)])
-
-
-def best(plan: SweepPlan, rows: Mapping[int, Row], seconds: float) -> str:
-    """The best so far, in words; before there is one, what is being waited for."""
-    for number in ranked(plan, rows)[:1]:
-        return f"best {plan.metric} {rows[number].value:.4f} ({plan.title(number)})"
-    doing = "training until the first validation" if rows else "starting the workers"
-    return f"no result yet: {doing}, {duration(seconds)} so far"
-
-
-def _time_left(
-    plan: SweepPlan, rows: Mapping[int, Row], seconds: float, before: int
-) -> Sequence[str]:
-    """An estimate from the pace so far, in which a running trial counts by its reports."""
-    begun = sum(
-        min(1.0, row.reports / plan.reports) for row in rows.values() if row.state == RUNNING
-    )
-    ended = sum(row.state != RUNNING for row in rows.values())
-    done, left = ended - before + begun, plan.trials - ended - begun
-    guesses = [seconds / done * left] if done > 0 else []
-    if plan.time_budget:
-        guesses.append(plan.time_budget - seconds)
-    return [f"about {duration(min(guesses))} left"] if guesses and left > 0 else []
-
-
-def duration(seconds: float) -> str:
-    """A time to read, with one unit, or hours and minutes."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def ranked(plan: SweepPlan, rows: Mapping[int, Row]) -> list[int]:
-    """The trials that have a value and did not fail, the best first."""
-    sign = 1 if plan.better == "lower" else -1
-    values = {
-        number: row.value
-        for number, row in rows.items()
-        if row.value is not None and row.state != "failed"
-    }
-    return sorted(values, key=lambda number: (sign * values[number], number))
-
-
-def leaders(plan: SweepPlan, rows: Mapping[int, Row], width: int, most: int) -> list[str]:
-    """The leading trials as a table of at most `width`: what differs between them, if it fits."""
-    numbers = ranked(plan, rows)[:most]
-    if not numbers:
-        return []
-    columns = [
-        ["trial", *(plan.title(number).removeprefix("trial ") for number in numbers)],
-        [plan.metric, *(f"{rows[number].value:.4f}" for number in numbers)],
-        ["state", *(rows[number].state for number in numbers)],
-        ["reports", *(f"{rows[number].reports}/{plan.reports}" for number in numbers)],
-    ]
-    chosen = [rows[number].settings for number in numbers]
-    for name in dict.fromkeys(name for settings in chosen for name in settings):
-        values = [short(settings.get(name, "-")) for settings in chosen]
-        if len(set(values)) > 1:
-            columns.append([name.rpartition(".")[2], *values])
-    cells = [[text.rjust(max(map(len, column))) for text in column] for column in columns]
-    while sum(2 + len(column[0]) for column in cells) > width and len(cells) > 2:
-        cells.pop()
-    return ["".join(f"  {text}" for text in line) for line in zip(*cells, strict=True)]
+def _terminal_size() -> ConsoleDimensions:
+    size = shutil.get_terminal_size()
+    with suppress(OSError, ValueError):
+        size = os.get_terminal_size(sys.stdout.fileno())
+    return ConsoleDimensions(size.columns or 80, size.lines or 24)

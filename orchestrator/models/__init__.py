@@ -1,1 +1,1 @@
-"""Trained models: looked up, exported, served."""
+"""Trained models: looked up by name, exported, served."""

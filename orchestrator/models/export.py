@@ -1,4 +1,4 @@
-"""A trial's weights as an MLflow model: with a signature, an example, and no pickle in it."""
+"""A trial's weights as an MLflow model: with a signature and an example, and without pickle."""
 
 import importlib.metadata
 import shutil
@@ -12,14 +12,62 @@ from mlflow.models import ModelSignature, infer_signature
 from mlflow.types import Schema, TensorSpec
 
 import tardis_core
-from tardis_core.serving.base import Predictor, load_predictor
+from orchestrator.execution.checkpoints import fetch_best
+from orchestrator.results.records import Records
+from orchestrator.results.report import command_of
+from orchestrator.tracking.champion import MEASURED_ON, registered_name
+from orchestrator.tracking.events import Event, Model
+from tardis_core.serving.base import PREDICTORS, Predictor, load_predictor
+from tardis_core.tasks.base import TASKS
 
 CODE = Path(__file__).with_name("pyfunc.py")
 PACKAGES = ("mlflow", "numpy", "pandas", "torch", "tqdm")
 
 
+def offer_champion(records: Records, data: Any) -> list[Event]:
+    """Export the best model of a sweep and offer it as champion of its task, if it can be served.
+
+    Args:
+        data: of the task, as the trials had it.
+
+    Raises:
+        OSError: if the storage of the sweep cannot be reached
+    """
+    plan, number = records.plan, records.best_trial()
+    if number is None or plan.task not in PREDICTORS.names():
+        return []
+    weights = fetch_best(plan, number)
+    if weights is None:
+        return []
+    folder = weights.parent / "model"
+    save(weights, folder)
+    value = records.objective(number)
+    assert value is not None, "the best trial has been validated"
+    name, tags = registered_name(plan.task), _tags(records, number, data)
+    return [Model(number, str(folder), name, value, plan.better, tags)]
+
+
+def _tags(records: Records, number: int, data: Any) -> dict[str, str]:
+    """The tags of the model version: data, metric, and where the model comes from."""
+    plan, config = records.plan, records.trials[number].config()
+    provenance = TASKS.get(plan.task).provenance(config.task_settings, data)
+    name = f"{provenance.name} {provenance.sha256[:12]}".strip()
+    settings = [
+        f"{key}={value}" for key, value in config.settings().items() if key.startswith("task.")
+    ]
+    return {
+        "data.real": str(provenance.real),
+        MEASURED_ON: ", ".join([name, *settings]),
+        "metric": f"valid_{plan.metric}",
+        "scale": plan.scale,
+        "sweep": plan.name,
+        "trial": str(number),
+        "command": command_of(records, number),
+    }
+
+
 def save(checkpoint: Path, folder: Path) -> None:
-    """Write the model of a checkpoint file to a folder; what is there is replaced."""
+    """Write the model of a checkpoint file to a folder, and replace what is there."""
     predictor = load_predictor(checkpoint)
     shutil.rmtree(folder, ignore_errors=True)
     with warnings.catch_warnings(action="ignore"):  # about type hints, which arrays do not have
@@ -36,12 +84,13 @@ def save(checkpoint: Path, folder: Path) -> None:
 
 
 def signature_of(predictor: Predictor) -> ModelSignature:
-    """What goes in and what comes out."""
+    """The types and shapes of input and output."""
     example = predictor.example()
-    made = infer_signature(example, predictor.predict(example), predictor.parameters or None)
+    output = predictor.predict(example)
+    signature = infer_signature(example, output, predictor.parameters or None)
     if isinstance(example, np.ndarray):
-        made.inputs, made.outputs = _any_length(example), _any_length(predictor.predict(example))
-    return made
+        signature.inputs, signature.outputs = _any_length(example), _any_length(output)
+    return signature
 
 
 def _any_length(array: np.ndarray[Any, Any]) -> Schema:

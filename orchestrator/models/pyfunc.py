@@ -1,4 +1,4 @@
-"""The code of a logged model: MLflow runs this file when it loads one, and unpickles nothing."""
+"""The code of a logged model, which MLflow runs when it loads one: nothing is unpickled."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ class ServedModel(PythonModel):
     def load_context(self, context: Any) -> None:
         self.predictor = load_predictor(Path(context.artifacts[CHECKPOINT]))
 
-    # MLflow takes type hints for a schema; the signature of the model is a better one.
+    # No type hints: MLflow would read them as a schema, and the signature is a better one.
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
         return self.predictor.predict(model_input, **(params or {}))
 

@@ -1,23 +1,25 @@
-"""The paper's tables of results: every system that exists here, over several seeds, by `compare`.
+"""The paper's tables of results: every system that exists here, with several seeds.
 
 The runs are a comparison like any other: recorded in MLflow, resumed where they were stopped, and
 not trained again where they exist.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
 
-from orchestrator import compare
+from orchestrator import api
 from orchestrator.comparison import plots as comparison_plots
 from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.comparison import tables
 from orchestrator.comparison.runs import ComparisonData
-from orchestrator.execution.driver import run_sweep, undelivered
+from orchestrator.execution.driver import undelivered
 from orchestrator.execution.tuner import ended
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Reproduction, Request, Row
-from orchestrator.planning.plan import PLAN_FILE, SweepPlan, folder_of, load_plan
-from orchestrator.results import records
+from orchestrator.planning.options import ComparisonOptions
+from orchestrator.planning.plan import ComparisonPlan, exists
+from orchestrator.planning.planner import plan_from
+from orchestrator.results.records import Records
 from tardis_core import paper
 from tardis_core.errors import UserError
 from tardis_core.models.base import MODELS
@@ -25,131 +27,152 @@ from tardis_core.models.base import MODELS
 SEEDS = {"smoke": 2, "small": 3, "paper": 5}
 
 
-def compared(request: Request, task: str, *words: str, name: str = "") -> ComparisonData:
-    """The rows of the paper's table for a task, trained; what was trained before is used.
+class Variant(NamedTuple):
+    """A task, or one size of a task, that a table reports."""
 
-    Args:
-        words: more options of `python -m orchestrator.compare`.
-        name: of the variant, where a task has several.
-    """
-    name = f"reproduce-{task}{name}-{request.scale}-seed{request.seed}"
-    if (folder_of(name) / PLAN_FILE).exists():
-        plan = load_plan(name)
-        _check_data(plan, request.data)
-    else:
-        options = ["--name", name, "--scale", request.scale, "--seed", str(request.seed)]
-        options += ["--seeds", str(SEEDS[request.scale]), "--data", request.data]
-        options += ["--data-dir", request.data_dir] if request.data_dir else []
-        models = ["--models", ",".join(MODELS.names())]
-        plan = compare.plan_from(compare.parser().parse_args([task, *options, *models, *words]))
+    task: str
+    set: Mapping[str, Any] = {}  # settings of every run
+
+    @property
+    def name(self) -> str:
+        """The name of its comparison: the task and the values of its settings."""
+        return "-".join([self.task, *map(str, self.set.values())])
+
+
+def compared(request: Request, variant: Variant) -> ComparisonData:
+    """The trained rows of the paper's table for a task; runs that exist are used."""
+    plan = _plan(request, variant)
     if ended(plan) < plan.trials:
-        outcome = run_sweep(plan)
+        outcome = api.run(plan)
         for line in undelivered(plan, outcome):
             print(line)
         if not outcome.finished:
-            raise UserError(f"stopped; go on with: python -m orchestrator.compare --resume {name}")
-    found = comparison_runs.of_plan(plan)
-    if found is None:
-        raise UserError(f"no trial of {name} ran to its end; its reasons are in {plan.folder}")
-    return found
+            raise UserError(
+                f"stopped; continue with: python -m orchestrator.compare --resume {plan.name}"
+            )
+    comparison = comparison_runs.of_records(Records.load(plan))
+    if comparison is None:
+        raise UserError(f"no trial of {plan.name} ran to its end; the reasons are in {plan.folder}")
+    return comparison
 
 
-def _check_data(plan: SweepPlan, asked: str) -> None:
-    """Runs that exist are used; `--data real` refuses those on a stand-in."""
-    if asked == "real" and records.sweep_tags(plan).get("data.real") == "False":
+def _plan(request: Request, variant: Variant) -> ComparisonPlan:
+    name = f"reproduce-{variant.name}-{request.scale}-seed{request.seed}"
+    if exists(name):
+        plan = plan_from(ComparisonOptions(resume=name))
+        _check_data(plan, request.data)
+        return plan
+    return plan_from(
+        ComparisonOptions(
+            task=variant.task,
+            name=name,
+            scale=request.scale,
+            set=variant.set,
+            seed=request.seed,
+            seeds=SEEDS[request.scale],
+            models=tuple(MODELS.names()),
+            data=request.data,
+            data_dir=request.data_dir,
+        )
+    )
+
+
+def _check_data(plan: ComparisonPlan, source: str) -> None:
+    """Refuse existing runs on a stand-in if `--data real` was asked for."""
+    if source == "real" and Records.load(plan).tags.get("data.real") == "False":
         raise UserError(
-            f"--data is real, and {plan.name} was trained on a stand-in; leave --data out, or "
+            f"--data is real, and {plan.name} was trained on a stand-in; omit --data, or "
             f"remove {plan.folder} to train again"
         )
 
 
 def _all_compared(
-    request: Request, variants: Mapping[str, Sequence[str]]
+    request: Request, variants: Mapping[str, Variant]
 ) -> Iterator[tuple[str, ComparisonData]]:
     """Every variant of a table by its label, trained."""
-    for label, (task, *words) in variants.items():
-        suffix = f"-{words[-1].rpartition('=')[2]}" if words else ""
-        yield label, compared(request, task, *words, name=suffix)
+    for label, variant in variants.items():
+        yield label, compared(request, variant)
 
 
 class Table(Reproduction):
-    """One task, or one task in several sizes, as the paper's table has it."""
+    """One task, or one task in several sizes, as in the paper's table."""
 
-    variants: ClassVar[dict[str, tuple[str, ...]]]  # what is compared -> task and options
+    variants: ClassVar[Mapping[str, Variant]]  # by label
 
     def run(self, request: Request) -> Outcome:
         rows, verdicts, files, measured_on = [], [], [], []
-        for label, found in _all_compared(request, self.variants):
-            variant = label if len(self.variants) > 1 else ""
-            rows += _rows(found, variant)
-            verdicts.append(f"{variant}: {orderings(found)}".removeprefix(": "))
-            files += comparison_report.write(found, request.folder / label)
-            measured_on.append(comparison_report.headline(found))
+        for label, comparison in _all_compared(request, self.variants):
+            prefix = label if len(self.variants) > 1 else ""
+            rows += _rows(comparison, prefix)
+            verdicts.append(f"{prefix}: {orderings(comparison)}".removeprefix(": "))
+            files += comparison_report.write(comparison, request.folder / label)
+            measured_on.append(comparison_report.headline(comparison))
         return Outcome(rows, " ".join(verdicts), "; ".join(measured_on), files)
 
 
-def _rows(found: ComparisonData, variant: str) -> list[Row]:
-    made = []
-    table = tables.summary(found)
-    for each in table.to_dict("records"):
+def _rows(comparison: ComparisonData, prefix: str) -> list[Row]:
+    rows = []
+    for each in tables.summary(comparison).to_dict("records"):
         ours = f"{each['mean']:.4g}"
         if each["runs"] > 1:
             ours += f" ({each['low']:.4g} to {each['high']:.4g}; {each['runs']} seeds)"
         if "solved" in each:
             ours += f", solved by {each['solved']}"
-        label = f"{variant}: {each['system']}".removeprefix(": ")
-        made.append(Row(label, ours, str(each.get("paper", ""))))
-    return made
+        label = f"{prefix}: {each['system']}".removeprefix(": ")
+        rows.append(Row(label, ours, str(each.get("paper", ""))))
+    return rows
 
 
-def orderings(found: ComparisonData) -> str:
-    """The paper's order of every two systems: confirmed, refuted or undecided by the runs."""
-    if not found.real:
-        return "Trained on made-up data, which says nothing of the paper's."
-    if found.task in ("copy", "recall"):
-        return _successes(found)
+def orderings(comparison: ComparisonData) -> str:
+    """How many of the paper's orderings of two systems the runs confirm, refute or leave open."""
+    if not comparison.real:
+        return "Trained on a stand-in, which says nothing about the paper's data."
+    if comparison.task in ("copy", "recall"):
+        return _solved(comparison)
     reported = {
-        group.label: paper.reported(found.task, group.label, group.config.task_settings)
-        for group in found.groups
+        group.label: paper.reported(comparison.task, group.label, group.config.task_settings)
+        for group in comparison.groups
     }
-    lower = found.metric.better == "lower"
+    lower = comparison.metric.better == "lower"
     counts = {"confirmed": 0, "refuted": 0, "undecided": 0}
-    for row in tables.differences(found).to_dict("records"):
+    for row in tables.differences(comparison).to_dict("records"):
         first, second = reported[row["better"]], reported[row["than"]]
         if first is None or second is None or first == second:
             continue
         agrees = (first < second) == lower
         decided = "confirmed" if agrees else "refuted"
         counts[decided if row["verdict"] == "yes" else "undecided"] += 1
-    told = ", ".join(f"{count} {what}" for what, count in counts.items())
-    return f"Of the paper's orderings of two systems at this scale: {told}."
+    summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return f"The paper's orderings of two systems at this scale: {summary}."
 
 
-def _successes(found: ComparisonData) -> str:
-    told = []
-    for row in tables.summary(found).to_dict("records"):
-        if row.get("paper"):
-            told.append(f"{row['system']} {row['solved']} (the paper: {row['paper']})")
-    return f"Solved, which is below {paper.SUCCESS} nats a bit: {'; '.join(told)}."
+def _solved(comparison: ComparisonData) -> str:
+    """How many seeds of each system solve the task."""
+    systems = [
+        f"{row['system']} {row['solved']} (the paper: {row['paper']})"
+        for row in tables.summary(comparison).to_dict("records")
+        if row.get("paper")
+    ]
+    return f"Solved (below {paper.SUCCESS} nats per bit): {'; '.join(systems)}."
 
 
 @REPRODUCTIONS.register("table-ptb")
 class Ptb(Table):
-    """Bits a symbol of character-level Penn Treebank."""
+    """Bits per symbol on character-level Penn Treebank."""
 
-    title = "Penn Treebank, bits a symbol"
+    title = "Penn Treebank, bits per symbol"
     costs: ClassVar = {"smoke": "3 min", "small": "20 h", "paper": "weeks"}
-    variants: ClassVar = {"ptb": ("ptb",)}
+    variants: ClassVar = {"ptb": Variant("ptb")}
 
 
 @REPRODUCTIONS.register("table-strokes")
 class Strokes(Table):
-    """Errors a digit of the pen-stroke task with 5, 10 and 15 digits."""
+    """Per-digit error rates of the pen-stroke task with 5, 10 and 15 digits."""
 
-    title = "pen-stroke MNIST with 5, 10 and 15 digits, error a digit"
+    title = "pen-stroke MNIST with 5, 10 and 15 digits, per-digit error rate"
     costs: ClassVar = {"smoke": "3 min", "small": "10 h", "paper": "weeks"}
     variants: ClassVar = {
-        f"{digits} digits": ("strokes", "--set", f"task.digits={digits}") for digits in (5, 10, 15)
+        f"{digits} digits": Variant("strokes", {"task.digits": digits}) for digits in (5, 10, 15)
     }
 
 
@@ -159,7 +182,7 @@ class Ntm(Table):
 
     title = "copy and associative recall, solved or not"
     costs: ClassVar = {"smoke": "4 min", "small": "20 h", "paper": "days"}
-    variants: ClassVar = {"copy": ("copy",), "recall": ("recall",)}
+    variants: ClassVar = {task: Variant(task) for task in ("copy", "recall")}
 
 
 @REPRODUCTIONS.register("table-snli")
@@ -168,25 +191,27 @@ class Snli(Table):
 
     title = "natural language inference, accuracy"
     costs: ClassVar = {"smoke": "2 min", "small": "6 h", "paper": "weeks"}
-    variants: ClassVar = {"snli": ("snli",)}
+    variants: ClassVar = {"snli": Variant("snli")}
 
 
 @REPRODUCTIONS.register("figure-learning-curves")
 class LearningCurves(Reproduction):
-    """The curves of the runs of table-strokes; whichever is made first trains them."""
+    """The learning curves of the runs of table-strokes; whichever comes first trains them."""
 
     title = "learning curves of pen-stroke MNIST with 5, 10 and 15 digits"
     costs = Strokes.costs
 
     def run(self, request: Request) -> Outcome:
         rows, files, measured_on = [], [], []
-        for label, found in _all_compared(request, Strokes.variants):
+        for label, comparison in _all_compared(request, Strokes.variants):
             folder = request.folder / label
             folder.mkdir(exist_ok=True)
-            pictures = comparison_plots.draw(found, folder)
-            files += [path for path in pictures.values() if "curves" in path.name]
-            rows += _rows(found, label)
-            measured_on.append(comparison_report.headline(found))
-        told = "TARDIS faster than the LSTM, Gumbel faster than REINFORCE"
-        verdict = f"The paper's claim is: {told}. The pictures show what these runs say of it."
+            plots = comparison_plots.draw(comparison, folder)
+            files += [path for path in plots.values() if "curves" in path.name]
+            rows += _rows(comparison, label)
+            measured_on.append(comparison_report.headline(comparison))
+        verdict = (
+            "The paper claims that TARDIS learns faster than the LSTM, and Gumbel faster than "
+            "REINFORCE. The plots show whether these runs do."
+        )
         return Outcome(rows, verdict, "; ".join(measured_on), files)

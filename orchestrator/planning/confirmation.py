@@ -1,40 +1,54 @@
-"""The best few of a search once more with other seeds: was it the setting, or was it luck?"""
+"""The best few trials of a search trained again with other seeds: good settings, or luck?"""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
 
-from orchestrator.planning.plan import PLAN_FILE, Candidate, SweepPlan, folder_of, load_plan, new_id
-from orchestrator.results import leaderboard, records
+from orchestrator.planning.plan import (
+    Candidate,
+    ComparisonPlan,
+    SearchPlan,
+    SweepPlan,
+    exists,
+    load_plan,
+    new_id,
+)
 
 BEST_FEW = 3
 
 
-def name_of(plan: SweepPlan) -> str:
-    """The name of the comparison that follows the search; a search that was extended has more."""
+def name_of(plan: SearchPlan) -> str:
+    """The name of the confirmation of a search; one that was extended has several."""
     return f"{plan.name}-seeds{plan.part or ''}"
 
 
-def plan_of(plan: SweepPlan) -> SweepPlan | None:
-    """The comparison of the best few: the one that was begun, or a new one; None without any."""
-    name = name_of(plan)
-    if (folder_of(name) / PLAN_FILE).exists():
-        return load_plan(name)
-    trials = records.read(plan)
-    best = leaderboard.best(plan, BEST_FEW)
-    if not best:
+def begun(plan: SearchPlan) -> ComparisonPlan | None:
+    """The confirmation of a search if it has been started before."""
+    if not exists(name_of(plan)):
         return None
-    first = plan.seed + plan.seeds_per_trial  # the search has not seen it
-    seeds = tuple(range(first, first + plan.replicates))
-    return replace(
-        plan,
-        name=name,
-        candidates=tuple(Candidate(f"trial {n}", trials[n].settings()) for n in best),
+    confirmation = load_plan(name_of(plan))
+    assert isinstance(confirmation, ComparisonPlan)
+    return confirmation
+
+
+def new(plan: SearchPlan, best: Mapping[int, dict[str, Any]]) -> ComparisonPlan:
+    """The comparison of the best trials of a search.
+
+    Args:
+        best: the settings of these trials by their numbers, the best first.
+    """
+    first = plan.seed + plan.seeds_per_trial  # the search has not used it
+    seeds = tuple(range(first, first + plan.confirm_seeds))
+    common = {each.name: getattr(plan, each.name) for each in fields(SweepPlan)}
+    return ComparisonPlan(
+        **{
+            **common,
+            "name": name_of(plan),
+            "trials": len(best) * len(seeds),
+            "time_budget": 0.0,
+            "sweep_id": new_id(),
+        },
+        candidates=tuple(Candidate(f"trial {n}", settings) for n, settings in best.items()),
         seeds=seeds,
-        trials=len(best) * len(seeds),
-        space=None,
-        seeds_per_trial=1,
-        replicates=0,
-        replicates_of=plan.name,
-        time_budget=0.0,
-        part=0,
-        sweep_id=new_id(),
+        confirms=plan.name,
     )

@@ -1,15 +1,16 @@
-"""What a sweep is: everything that was asked for, kept beside it so that it can be resumed.
+"""The plan of a sweep: everything that was asked for, saved beside it so that it can be resumed.
 
-A sweep searches, or, where it is given candidates, compares them: each is trained with each seed.
+A plan is one of two kinds: a search for the best settings, or a comparison of given candidates.
 """
 
 import json
 import os
 import re
 import uuid
-from dataclasses import asdict, dataclass, field, replace
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, Self
 
 from orchestrator.common.redaction import masked
 from tardis_core.data.disk import replacing, write_atomically
@@ -18,7 +19,10 @@ from tardis_core.errors import UserError
 NAME_RULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 SWEEPS_DIR = Path("sweeps")  # all sweeps of a working folder
 PLAN_FILE = "sweep.json"
-SPACE_FILE = "space.py"  # the source of a space of the user's own
+SPACE_FILE = "space.py"  # the copy of a user's own search space
+AGGREGATES = ("mean", "worst")  # how the seeds of one trial become one number
+# Names of fields in files that older versions wrote.
+OLD_NAMES = {"judge": "aggregate", "replicates": "confirm_seeds", "replicates_of": "confirms"}
 
 
 def new_id() -> str:
@@ -34,9 +38,32 @@ class Candidate:
     settings: dict[str, Any]  # as a search space returns them: model, estimator, section.key
 
 
+class Job(NamedTuple):
+    """One trial of a comparison."""
+
+    number: int
+    candidate: Candidate
+    seed: int
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the candidate with the seed of this trial."""
+        return {**self.candidate.settings, "seed": self.seed}
+
+
+class Protocol(NamedTuple):
+    """How every trial of a sweep is trained and measured."""
+
+    seeds: int  # trained side by side in one trial, ...
+    aggregate: str  # ... and what counts of their values: mean | worst
+    test: bool  # whether the best weights are measured on the test split at the end
+
+
 @dataclass(frozen=True)
-class SweepPlan:
-    """A sweep as it was asked for; `trials` alone may grow."""
+class SweepPlan(ABC):
+    """What searches and comparisons have in common."""
+
+    kind: ClassVar[str]  # search | comparison
 
     name: str
     task: str
@@ -44,31 +71,19 @@ class SweepPlan:
     trials: int
     metric: str
     better: str  # lower | higher
-    models: tuple[str, ...] = ("tardis",)
-    estimators: tuple[str, ...] = ("gumbel", "reinforce")
-    fixed: dict[str, str] = field(default_factory=dict)  # --set: what is not searched
-    space: str | None = None  # a user's file instead of search_spaces
+    fixed: dict[str, str] = field(default_factory=dict)  # --set: settings of every trial
     seed: int = 0
-    seeds_per_trial: int = 1  # with which a trial of the search is trained, ...
-    judge: str = "worst"  # ... and how they are judged together: mean | worst
-    grace: float = 1 / 9  # share of its validations before which no trial is stopped
-    replicates: int = 0  # seeds with which the best few are trained again after the search
-    candidates: tuple[Candidate, ...] = ()  # of a comparison; empty: the sweep searches
-    seeds: tuple[int, ...] = ()  # of a comparison
-    test: bool = False  # measure on the test split in the end; never in a search
-    replicates_of: str = ""  # the search whose best trials the candidates are
     reports: int = 1  # validations of a full trial
     cpus_per_trial: float = 1.0
     gpus_per_trial: float = 0.0
     retry_smaller_batch: bool = False  # where memory runs out: the same batch in more parts
-    concurrency: int = 0  # 0: as many as the cluster has room for
-    autoscale: bool = False  # the cluster makes room for `concurrency` trials when they wait
-    time_budget: float = 0.0  # seconds; 0 has no limit
+    concurrency: int = 0  # maximum concurrent trials; 0: as many as the cluster has room for
+    autoscale: bool = False  # the cluster grows to `concurrency` trials when they wait
+    time_budget: float = 0.0  # seconds; 0: no limit
     storage: str = ""  # where Ray keeps trials and checkpoints; empty: the folder of the sweep
     tracking_uri: str = ""
     data_dir: str | None = None
     data: str = "auto"
-    part: int = 0  # raised by every extension
     sweep_id: str = field(default_factory=new_id)
 
     @property
@@ -78,7 +93,7 @@ class SweepPlan:
 
     @property
     def experiment(self) -> str:
-        """The MLflow experiment that it is recorded in."""
+        """The MLflow experiment that records the sweep."""
         return f"tardis-{self.task}"
 
     @property
@@ -88,63 +103,163 @@ class SweepPlan:
 
     @property
     def ray_storage(self) -> str:
-        """Where Ray keeps the experiment: in a storage that is shared, under an own name."""
+        """Where Ray keeps the experiment; in a shared storage, under a name of its own."""
         if not self.storage:
             return str(self.folder.absolute() / "ray")
         return f"{self.storage.rstrip('/')}/{self.name}-{self.sweep_id[:8]}"
 
     @property
-    def space_path(self) -> str | None:
-        """The file of the user's own space: the copy of a sweep that has begun, or what was named.
+    @abstractmethod
+    def protocol(self) -> Protocol:
+        """How every trial is trained and measured."""
 
-        So a sweep that is resumed searches what it began with, whatever became of the file.
-        """
-        kept = self.folder / SPACE_FILE
-        return str(kept) if self.space and kept.exists() else self.space
+    @property
+    @abstractmethod
+    def offers_model(self) -> bool:
+        """Whether its best model is offered as champion of the task."""
 
-    def jobs(self) -> list[dict[str, Any]]:
-        """The trials of a comparison, every candidate with the first seed before the next seed."""
-        settings = [
-            {**candidate.settings, "seed": seed}
-            for seed in self.seeds
-            for candidate in self.candidates
-        ]
-        return [{"number": number, "settings": each} for number, each in enumerate(settings)]
+    @property
+    def size(self) -> str:
+        """The number of trials in words."""
+        return f"{self.trials} trials of {self.task}"
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """What its MLflow run is labelled with."""
+        return {"task": self.task, "scale": self.scale, "kind": self.kind}
 
     def title(self, number: int) -> str:
-        """What to call a trial before people."""
-        if not self.candidates:
-            return f"trial {number}"
-        return f"{self.candidate_of(number).label}, seed {self.jobs()[number]['settings']['seed']}"
+        """The name of a trial as people see it."""
+        return f"trial {number}"
 
-    def candidate_of(self, number: int) -> Candidate:
-        """The candidate that a trial of a comparison belongs to."""
-        return self.candidates[number % len(self.candidates)]
+    def trial_tags(self, number: int) -> dict[str, str]:
+        """What the MLflow run of a trial is labelled with."""
+        return {}
 
     def save(self) -> None:
-        """Write the plan to the folder of the sweep, the first time with the user's own space."""
-        path = self.folder / PLAN_FILE
-        if self.space and not path.exists():
-            write_atomically(self.folder / SPACE_FILE, Path(self.space).read_bytes())
-        text = json.dumps(asdict(self), indent=2) + "\n"
-        with replacing(path) as file:
+        """Write the plan to the folder of the sweep."""
+        text = json.dumps({"kind": self.kind, **asdict(self)}, indent=2) + "\n"
+        with replacing(self.folder / PLAN_FILE) as file:
             os.fchmod(file.fileno(), 0o600)  # addresses may hold passwords
             file.write(text.encode())
 
-    def without_secrets(self) -> "SweepPlan":
-        """The same sweep, for what others may read: MLflow, and what Ray pickles to its storage."""
+    def without_secrets(self) -> Self:
+        """The same plan for what others may read: MLflow, and what Ray pickles to its storage."""
         return replace(self, tracking_uri=masked(self.tracking_uri), storage=masked(self.storage))
 
-    def with_more_trials(self, more: int) -> "SweepPlan":
-        """The same sweep, longer."""
+    @classmethod
+    def from_values(cls, values: dict[str, Any]) -> Self:
+        """The plan with these fields, as JSON has them."""
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class SearchPlan(SweepPlan):
+    """A search for the best settings; its number of trials alone may grow."""
+
+    kind: ClassVar[str] = "search"
+
+    models: tuple[str, ...] = ("tardis",)
+    estimators: tuple[str, ...] = ("gumbel", "reinforce")
+    space: str | None = None  # a user's file instead of search_spaces
+    seeds_per_trial: int = 1
+    aggregate: str = "worst"  # of the seeds of a trial: mean | worst
+    grace: float = 1 / 9  # share of its validations before which no trial is stopped
+    confirm_seeds: int = 0  # seeds with which the best few are trained again after the search
+    part: int = 0  # raised by every extension
+
+    @property
+    def protocol(self) -> Protocol:
+        # A search never sees the test split: it selects by what it can see.
+        return Protocol(self.seeds_per_trial, self.aggregate, test=False)
+
+    @property
+    def offers_model(self) -> bool:
+        return not self.confirm_seeds  # otherwise the confirmation does
+
+    @property
+    def space_path(self) -> str | None:
+        """The file of the user's own space: the copy of a sweep that has begun, or the original.
+
+        So a resumed sweep searches what it began with, even if the original has changed.
+        """
+        copy = self.folder / SPACE_FILE
+        return str(copy) if self.space and copy.exists() else self.space
+
+    def save(self) -> None:
+        """Write the plan to the folder of the sweep, the first time with the user's own space."""
+        if self.space and not (self.folder / PLAN_FILE).exists():
+            write_atomically(self.folder / SPACE_FILE, Path(self.space).read_bytes())
+        super().save()
+
+    def with_more_trials(self, more: int) -> "SearchPlan":
+        """The same search with more trials."""
         return replace(self, trials=self.trials + more, part=self.part + 1)
+
+    @classmethod
+    def from_values(cls, values: dict[str, Any]) -> Self:
+        several = {key: tuple(values[key]) for key in ("models", "estimators")}
+        return cls(**{**values, **several})
+
+
+@dataclass(frozen=True)
+class ComparisonPlan(SweepPlan):
+    """A comparison: every candidate is trained with every seed."""
+
+    kind: ClassVar[str] = "comparison"
+
+    candidates: tuple[Candidate, ...] = field(kw_only=True)
+    seeds: tuple[int, ...] = field(kw_only=True)
+    test: bool = False  # measure on the test split at the end
+    confirms: str = ""  # the search whose best trials the candidates are
+
+    @property
+    def protocol(self) -> Protocol:
+        return Protocol(seeds=1, aggregate="mean", test=self.test)
+
+    @property
+    def offers_model(self) -> bool:
+        return bool(self.confirms)
+
+    @property
+    def size(self) -> str:
+        return f"{super().size} ({len(self.candidates)} candidates, {len(self.seeds)} seeds)"
+
+    @property
+    def tags(self) -> dict[str, str]:
+        confirms = {"confirms": self.confirms} if self.confirms else {}
+        return {**super().tags, **confirms}
+
+    def jobs(self) -> list[Job]:
+        """The trials: every candidate with the first seed, then with the next seed."""
+        pairs = [(candidate, seed) for seed in self.seeds for candidate in self.candidates]
+        return [Job(number, *pair) for number, pair in enumerate(pairs)]
+
+    def candidate_of(self, number: int) -> Candidate:
+        """The candidate that a trial belongs to."""
+        return self.candidates[number % len(self.candidates)]
+
+    def title(self, number: int) -> str:
+        seed = self.seeds[number // len(self.candidates)]
+        return f"{self.candidate_of(number).label}, seed {seed}"
+
+    def trial_tags(self, number: int) -> dict[str, str]:
+        return {"candidate": self.candidate_of(number).label}
+
+    @classmethod
+    def from_values(cls, values: dict[str, Any]) -> Self:
+        candidates = tuple(Candidate(**each) for each in values["candidates"])
+        return cls(**{**values, "candidates": candidates, "seeds": tuple(values["seeds"])})
+
+
+KINDS: dict[str, type[SweepPlan]] = {plan.kind: plan for plan in (SearchPlan, ComparisonPlan)}
 
 
 def check_name(name: str) -> str:
     """`name`, which becomes a folder and a tag."""
     if not NAME_RULE.fullmatch(name):
         raise UserError(
-            "the name of a sweep is letters, digits, dot, dash and underscore, at most 80, "
+            "the name of a sweep has letters, digits, dots, dashes and underscores, at most 80, "
             f"and begins with a letter or a digit; not {name!r}"
         )
     return name
@@ -153,6 +268,11 @@ def check_name(name: str) -> str:
 def folder_of(name: str) -> Path:
     """The folder of the sweep called `name`."""
     return SWEEPS_DIR / check_name(name)
+
+
+def exists(name: str) -> bool:
+    """Whether this working folder has a sweep called `name`."""
+    return (folder_of(name) / PLAN_FILE).exists()
 
 
 def names_here() -> list[str]:
@@ -169,14 +289,28 @@ def load_plan(name: str) -> SweepPlan:
             f"{', '.join(names_here()) or 'none'}"
         )
     try:
-        values: dict[str, Any] = json.loads(path.read_text())
-        values["candidates"] = [Candidate(**each) for each in values["candidates"]]
-        for several in ("models", "estimators", "candidates", "seeds"):
-            values[several] = tuple(values[several])
-        plan = SweepPlan(**values)
+        plan = _plan_of(json.loads(path.read_text()))
         check_name(plan.sweep_id)  # part of a path, too
         if plan.folder != path.parent:
             raise ValueError(f"it is called {plan.name!r}")
         return plan
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged ({error}); restore it or start a new sweep") from error
+
+
+def _plan_of(values: dict[str, Any]) -> SweepPlan:
+    if "kind" not in values:
+        values = _updated(values)
+    kind = values.pop("kind")
+    if kind not in KINDS:
+        raise ValueError(f"its kind is {kind!r}, not one of {', '.join(KINDS)}")
+    return KINDS[kind].from_values(values)
+
+
+def _updated(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a file without a kind: older versions had one class with all fields."""
+    kind = "comparison" if values["candidates"] else "search"
+    renamed = {OLD_NAMES.get(key, key): value for key, value in values.items()}
+    own = {each.name for each in fields(KINDS[kind])}
+    others = {each.name for plan in KINDS.values() for each in fields(plan)} - own
+    return {"kind": kind, **{k: value for k, value in renamed.items() if k not in others}}

@@ -1,1 +1,1 @@
-"""What a sweep has measured, and the report of it."""
+"""What a sweep has measured, loaded once, and the report about it."""

@@ -1,44 +1,57 @@
-"""What a sweep has measured, read from its event log; also while the sweep runs."""
+"""Everything a sweep has measured, read once from its event log; also while the sweep runs."""
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
+import optuna
 import pandas as pd
 
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.execution.study import open_study
+from orchestrator.planning.plan import ComparisonPlan, SweepPlan
 from orchestrator.tracking.event_log import LOG, scan
-from orchestrator.tracking.events import Metrics, SweepStarted, SweepTags, TrialEnded, TrialStarted
+from orchestrator.tracking.events import (
+    Event,
+    Metrics,
+    SweepStarted,
+    SweepTags,
+    TrialEnded,
+    TrialStarted,
+)
+from orchestrator.tracking.states import State
 from tardis_core.config import Config, make_config
 
-# The columns of a table of trials; those of the settings follow.
-HOW_IT_WENT = ("number", "state", "objective", "step", "validations", "seconds")
-NAMES = ("task", "model", "estimator", "scale", "seed")  # parameters that are no settings
+# The first columns of a table of trials; those of the settings follow.
+OUTCOME_COLUMNS = ("number", "state", "objective", "step", "validations", "seconds")
+NAMES = ("task", "model", "estimator", "scale", "seed")  # parameters that are not settings
+RANKED_STATES = (State.COMPLETE, State.PRUNED, State.STOPPED, State.RUNNING, State.FAILED)
 
 
 @dataclass
 class TrialRecord:
-    """One trial: what it was, how it ended, and a row a validation."""
+    """One trial: its parameters, its state, and one row of metrics per validation."""
 
     number: int
     params: dict[str, str] = field(default_factory=dict)
-    state: str = "running"  # complete, pruned, failed, stopped or running
+    state: State = State.RUNNING
     tags: dict[str, str] = field(default_factory=dict)
     rows: list[dict[str, float]] = field(default_factory=list)
 
     @property
     def ended(self) -> bool:
-        """Whether there is nothing left to do for it."""
-        return self.state in ("complete", "pruned", "failed")
+        """Whether the trial needs no more work."""
+        return self.state.ended
 
     def best_row(self, metric: str, better: str) -> dict[str, float] | None:
         """The validation with the best value of the metric."""
         key = f"valid_{metric}"
-        seen = [row for row in self.rows if row.get(key) is not None and row[key] == row[key]]
+        rows = [row for row in self.rows if row.get(key) is not None and row[key] == row[key]]
         pick = min if better == "lower" else max
-        return pick(seen, key=lambda row: row[key]) if seen else None
+        return pick(rows, key=lambda row: row[key]) if rows else None
 
     def settings(self) -> dict[str, str]:
-        """All that made it what it is but for the seed, in the shape of a search space's result."""
+        """Everything but the seed that defines the trial, in the form a search space returns."""
         common = ("task", "scale", "seed")
         return {key: value for key, value in self.params.items() if key not in common}
 
@@ -49,70 +62,142 @@ class TrialRecord:
         return make_config(task, model, estimator, scale, int(seed), settings)
 
 
-def read(plan: SweepPlan) -> dict[int, TrialRecord]:
-    """Every trial of the sweep by its number."""
-    made: dict[int, TrialRecord] = {}
-    path = plan.folder / LOG
-    for event, _ in scan(path) if path.exists() else ():
+@dataclass
+class Records:
+    """The trials of one sweep as they were when its event log was read."""
+
+    plan: SweepPlan
+    trials: dict[int, TrialRecord] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)  # of the sweep: data, versions, hardware
+    _study: optuna.Study | None = field(default=None, repr=False)
+
+    @classmethod
+    def load(cls, plan: SweepPlan) -> "Records":
+        """Read the event log of a sweep; a sweep that has not started has no trials."""
+        records = cls(plan)
+        path = plan.folder / LOG
+        for event, _ in scan(path) if path.exists() else ():
+            records._add(event)
+        return records
+
+    def _add(self, event: Event) -> None:
         match event:
+            case SweepStarted(tags=tags) | SweepTags(tags=tags):
+                self.tags |= tags
             case TrialStarted(number=number):
-                trial = made.setdefault(number, TrialRecord(number))
+                trial = self._trial(number)
                 trial.params = dict(event.params) or trial.params
-                trial.state, trial.tags = "running", {**trial.tags, **event.tags}
+                trial.state, trial.tags = State.RUNNING, {**trial.tags, **event.tags}
             case Metrics(number=number):
-                trial = made.setdefault(number, TrialRecord(number))
-                _add(trial, event)
+                _add_metrics(self._trial(number), event)
             case TrialEnded(number=number):
-                trial = made.setdefault(number, TrialRecord(number))
-                trial.state = _state(event)
+                trial = self._trial(number)
+                trial.state = State.from_event(event)
                 trial.tags |= event.tags
-    return made
+
+    def _trial(self, number: int) -> TrialRecord:
+        return self.trials.setdefault(number, TrialRecord(number))
+
+    def study(self) -> optuna.Study:
+        """The Optuna study of a search, opened when it is first needed."""
+        if self._study is None:
+            self._study = open_study(self.plan.folder, self.plan.name)
+        return self._study
+
+    def objective(self, number: int) -> float | None:
+        """The best validation of a trial; None if it has none."""
+        row = self._best_row(self.trials[number])
+        return None if row is None else row[f"valid_{self.plan.metric}"]
+
+    def _best_row(self, trial: TrialRecord) -> dict[str, float] | None:
+        return trial.best_row(self.plan.metric, self.plan.better)
+
+    def table(self) -> pd.DataFrame:
+        """The leaderboard, one row per trial: complete ones first, each state by objective."""
+        if not self.trials:
+            return pd.DataFrame(columns=list(OUTCOME_COLUMNS))
+        frame = pd.DataFrame([self._row(trial) for trial in self.trials.values()])
+        rank = frame["state"].map({state: place for place, state in enumerate(RANKED_STATES)})
+        ascending = [True, self.plan.better == "lower"]
+        ranked = frame.assign(_rank=rank).sort_values(["_rank", "objective"], ascending=ascending)
+        return ranked.drop(columns="_rank").reset_index(drop=True)
+
+    def _row(self, trial: TrialRecord) -> dict[str, Any]:
+        best = self._best_row(trial) or {}
+        last = trial.rows[-1] if trial.rows else {}
+        return {
+            "number": trial.number,
+            "state": trial.state,
+            "objective": best.get(f"valid_{self.plan.metric}"),
+            "step": best.get("step"),
+            "validations": len(trial.rows),
+            "seconds": last.get("training_seconds"),
+            **trial.params,
+        }
+
+    def curves(self) -> pd.DataFrame:
+        """One row per validation of every trial."""
+        return pd.DataFrame(
+            [
+                {"number": trial.number, **row}
+                for trial in self.trials.values()
+                for row in trial.rows
+            ]
+        )
+
+    def best(self, count: int) -> list[int]:
+        """The numbers of the best complete trials, best first."""
+        return list(self._ranked())[:count]
+
+    def best_trial(self) -> int | None:
+        """The trial that stands for the sweep; in a comparison the best run of the best candidate.
+
+        Validation alone decides: a model chosen by its test metric would have no test left.
+        """
+        numbers = self.best(len(self.trials))
+        if isinstance(self.plan, ComparisonPlan):
+            candidate = self._best_candidate(self.plan)
+            numbers = [n for n in numbers if self.plan.candidate_of(n).label == candidate]
+        return numbers[0] if numbers else None
+
+    def _best_candidate(self, plan: ComparisonPlan) -> str | None:
+        """The label of the candidate with the fewest failed seeds, then the best mean validation.
+
+        Failures count first: the mean of a candidate that failed is that of its lucky seeds.
+        """
+        objectives: dict[str, list[float]] = defaultdict(list)
+        for number, value in self._ranked().items():
+            objectives[plan.candidate_of(number).label].append(value)
+        failures = Counter(
+            plan.candidate_of(number).label
+            for number, trial in self.trials.items()
+            if trial.state is State.FAILED
+        )
+        means = {label: self._sign * fmean(values) for label, values in objectives.items()}
+        return min(means, key=lambda label: (failures[label], means[label]), default=None)
+
+    def _ranked(self) -> dict[int, float]:
+        """The objectives of the complete trials, best first."""
+        values = {
+            number: value
+            for number, trial in self.trials.items()
+            if trial.state is State.COMPLETE and (value := self.objective(number)) is not None
+        }
+        return dict(sorted(values.items(), key=lambda item: self._sign * item[1]))
+
+    @property
+    def _sign(self) -> int:
+        """The factor that makes lower better."""
+        return 1 if self.plan.better == "lower" else -1
 
 
-def sweep_tags(plan: SweepPlan) -> dict[str, str]:
-    """What was recorded of the sweep as a whole: data, versions, hardware."""
-    tags: dict[str, str] = {}
-    path = plan.folder / LOG
-    for event, _ in scan(path) if path.exists() else ():
-        if isinstance(event, SweepStarted | SweepTags):
-            tags |= event.tags
-    return tags
-
-
-def _add(trial: TrialRecord, event: Metrics) -> None:
+def _add_metrics(trial: TrialRecord, event: Metrics) -> None:
     if trial.rows and trial.rows[-1]["step"] == event.step:
         trial.rows[-1] |= event.values
     else:
         trial.rows.append({"step": event.step, **event.values})
 
 
-def _state(event: TrialEnded) -> str:
-    if event.status == "KILLED":
-        return "pruned" if "pruned" in event.tags else "stopped"
-    return {"FINISHED": "complete", "FAILED": "failed"}[event.status]
-
-
-def trials(plan: SweepPlan) -> pd.DataFrame:
-    """One row a trial: how it went, and every setting that it had."""
-    rows = [_row(trial, plan) for trial in read(plan).values()]
-    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(HOW_IT_WENT))
-
-
-def _row(trial: TrialRecord, plan: SweepPlan) -> dict[str, Any]:
-    best = trial.best_row(plan.metric, plan.better) or {}
-    last = trial.rows[-1] if trial.rows else {}
-    return {
-        "number": trial.number,
-        "state": trial.state,
-        "objective": best.get(f"valid_{plan.metric}"),
-        "step": best.get("step"),
-        "validations": len(trial.rows),
-        "seconds": last.get("training_seconds"),
-        **trial.params,
-    }
-
-
-def curves(plan: SweepPlan) -> pd.DataFrame:
-    """One row a validation of every trial."""
-    rows = [{"number": each.number, **row} for each in read(plan).values() for row in each.rows]
-    return pd.DataFrame(rows)
+def read(plan: SweepPlan) -> dict[int, TrialRecord]:
+    """Every trial of the sweep by its number."""
+    return Records.load(plan).trials

@@ -1,9 +1,8 @@
-"""The champion of a task: the best model that any sweep has found, in MLflow's model registry.
+"""The champion of a task: the best model of all sweeps, in MLflow's model registry.
 
-A model becomes the champion if there is none, or if it beats the present one on the same data.
-Real data goes before a stand-in, and a greater scale before a smaller: what `make sweep` finds in a
-minute does not stand in the way of the real thing. All is done by looking first, so that doing it
-twice changes nothing.
+A model becomes the champion if there is none, or if it beats the current one on the same data.
+Real data outranks a stand-in, and a larger scale a smaller one, so that a smoke test never replaces
+a real result or blocks it. Every step checks first, so that doing it twice changes nothing.
 """
 
 from collections.abc import Mapping
@@ -17,25 +16,25 @@ from orchestrator.tracking.events import Model
 from tardis_core.scales import SCALES
 
 ALIAS = "champion"
-FOLDER = "model"  # of the artifacts of its run
-# Tags of a version, beside those of the event.
+FOLDER = "model"  # among the artifacts of its run
+# Tags of a version besides those of the event.
 VALUE, MEASURED_ON = "value", "measured_on"
 
 
 class Verdict(NamedTuple):
-    """Whether a model is the champion, and why."""
+    """Whether a model becomes the champion, and why."""
 
     champion: bool
     reason: str
 
 
 def registered_name(task: str) -> str:
-    """The name of the models of a task in the registry."""
+    """The name of a task's models in the registry."""
     return f"tardis-{task}"
 
 
 def current_champion(client: MlflowClient, name: str) -> ModelVersion | None:
-    """The present champion."""
+    """The current champion, if there is one."""
     try:
         return client.get_model_version_by_alias(name, ALIAS)
     except MlflowException as error:
@@ -44,32 +43,32 @@ def current_champion(client: MlflowClient, name: str) -> ModelVersion | None:
         raise
 
 
-def judge(model: Model, present: ModelVersion | None, run_id: str) -> Verdict:
-    """Is the model to be the champion?"""
-    if present is None:
-        return Verdict(True, "the first of its name")
-    if present.run_id == run_id:
-        return Verdict(True, "the champion as it was")
-    if VALUE not in present.tags:
-        return Verdict(False, f"version {present.version} was chosen by hand")
-    theirs = float(present.tags[VALUE])
-    what = f"version {present.version} has {theirs:.4g} on {present.tags[MEASURED_ON]}"
-    ours, held = _rank(model.tags), _rank(present.tags)
-    if ours != held:
-        return Verdict(ours > held, f"{what}, scale {present.tags['scale']}")
-    if model.tags[MEASURED_ON] != present.tags[MEASURED_ON]:
-        return Verdict(False, f"{what}, which is other data")
-    better = model.value < theirs if model.better == "lower" else model.value > theirs
-    return Verdict(better, what)
+def judge(model: Model, current: ModelVersion | None, run_id: str) -> Verdict:
+    """Decide whether the model becomes the champion."""
+    if current is None:
+        return Verdict(True, "the first model of this name")
+    if current.run_id == run_id:
+        return Verdict(True, "already the champion")
+    if VALUE not in current.tags:
+        return Verdict(False, f"version {current.version} was chosen by hand")
+    value = float(current.tags[VALUE])
+    reason = f"version {current.version} has {value:.4g} on {current.tags[MEASURED_ON]}"
+    our_rank, current_rank = _rank(model.tags), _rank(current.tags)
+    if our_rank != current_rank:
+        return Verdict(our_rank > current_rank, f"{reason}, scale {current.tags['scale']}")
+    if model.tags[MEASURED_ON] != current.tags[MEASURED_ON]:
+        return Verdict(False, f"{reason}, which is other data")
+    better = model.value < value if model.better == "lower" else model.value > value
+    return Verdict(better, reason)
 
 
 def _rank(tags: Mapping[str, str]) -> tuple[bool, int]:
-    """Real data before stand-ins, greater scales before smaller ones."""
+    """Real data outranks stand-ins, then larger scales outrank smaller ones."""
     return tags["data.real"] == "True", SCALES.index(tags["scale"])
 
 
 def offer(client: MlflowClient, run_id: str, model: Model) -> Verdict:
-    """Register the model of a run, which is among its artifacts, if it is to be the champion."""
+    """Register the model among the artifacts of a run if it becomes the champion."""
     verdict = judge(model, current_champion(client, model.name), run_id)
     if verdict.champion:
         version = _version_of(client, run_id, model) or _register(client, run_id, model)
@@ -78,9 +77,9 @@ def offer(client: MlflowClient, run_id: str, model: Model) -> Verdict:
 
 
 def _version_of(client: MlflowClient, run_id: str, model: Model) -> ModelVersion | None:
-    """The version that was made of this run by somebody who did not live to say so."""
-    found = client.search_model_versions(f"name = '{model.name}'")
-    return next((version for version in found if version.run_id == run_id), None)
+    """The version of this run that a process registered before it was killed, if any."""
+    versions = client.search_model_versions(f"name = '{model.name}'")
+    return next((version for version in versions if version.run_id == run_id), None)
 
 
 def _register(client: MlflowClient, run_id: str, model: Model) -> ModelVersion:

@@ -1,4 +1,4 @@
-"""A stretch of the event log, brought to MLflow: all of it, in order, and however often, once."""
+"""Delivers a stretch of the event log to MLflow; doing it twice changes nothing."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -31,49 +31,49 @@ WINDOW = 1000  # events at a time
 
 
 class Store(NamedTuple):
-    """Where the runs go."""
+    """Where runs are recorded."""
 
     tracking_uri: str
     experiment: str
-    artifact_location: str | None = None  # of the experiment, should it have to be made
+    artifact_location: str | None = None  # of the experiment, if it has to be created
 
 
 class Delivered(NamedTuple):
-    """What became of a stretch."""
+    """The result of delivering a stretch."""
 
     sent: int  # the offset up to which the store has everything
-    refused: int = 0  # events that the store would not take; they are in tracking.refused.jsonl
-    why: str = ""  # it would not take the last of them
+    refused: int = 0  # events that the store refused; they are in tracking.refused.jsonl
+    why: str = ""  # the reason for the last refusal
 
 
 class Delivery:
-    """Sends events of one sweep from its folder to one store."""
+    """Delivers the events of one sweep from its folder to one store."""
 
     def __init__(self, folder: Path, store: Store, sweep_id: str) -> None:
         self._folder, self._store, self._sweep_id = folder, store, sweep_id
         self._runs: SweepRuns | None = None
 
     def send(self, start: int, end: int) -> Delivered:
-        """Send what lies between two offsets of the log, or the first of it.
+        """Deliver the events between two offsets of the log, at most `WINDOW` of them.
 
-        Raises whatever the store raises when it is away; then some of it may have arrived, and all
-        of it is to be sent again.
+        Raises whatever the store raises if it cannot be reached; some events may have arrived then,
+        and all of them have to be sent again.
         """
         try:
             if self._runs is None:
                 self._runs = SweepRuns(*open_store(*self._store), self._sweep_id)
                 if start and None not in self._runs:
-                    return Delivered(0)  # another store, or one that lost the sweep: it gets it all
+                    return Delivered(0)  # a new store, or one that lost the sweep: start over
             window = list(islice(self._between(start, end), WINDOW))
             refusals = self._send(self._runs, [event for event, _ in window])
         except Exception:
-            self._runs = None  # who knows what the store has now
+            self._runs = None  # what the store has now is uncertain
             raise
         sent = window[-1][1] if window else end
         return Delivered(sent, len(refusals), refusals[-1] if refusals else "")
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Nothing to close; as in `DeliveryProcess`."""
 
     def _between(self, start: int, end: int) -> Iterable[tuple[Event, int]]:
         return (
@@ -81,44 +81,44 @@ class Delivery:
         )
 
     def _send(self, runs: SweepRuns, events: Sequence[Event]) -> list[str]:
-        """Send the events together; if the store refuses, find out which one it is, and why."""
+        """Send the events together; if the store refuses, find the ones that it refuses."""
         try:
             for number, update in fold(events).items():
                 runs.apply(number, update)
             if any(isinstance(event, SweepEnded) for event in events):
-                runs.remove_strays()
+                runs.remove_duplicates()
         except Exception as error:
             if not is_refusal(error):
                 raise
             if len(events) == 1:
-                return [self._put_aside(events[0], error)]
+                return [self._set_aside(events[0], error)]
             middle = len(events) // 2
             return self._send(runs, events[:middle]) + self._send(runs, events[middle:])
         return []
 
-    def _put_aside(self, event: Event, error: Exception) -> str:
+    def _set_aside(self, event: Event, error: Exception) -> str:
         with open(self._folder / REFUSED, "a") as file:
-            told = {"error": masked(str(error)), **json.loads(encode(event))}
-            file.write(json.dumps(told) + "\n")
+            line = {"error": masked(str(error)), **json.loads(encode(event))}
+            file.write(json.dumps(line) + "\n")
         return reason(error)
 
 
 def fold(events: Iterable[Event]) -> dict[int | None, Update]:
-    """What a stretch of the log changes in each run; None is the number of the sweep's own."""
+    """The changes to each run that a stretch of the log makes; None stands for the sweep's run."""
     updates: dict[int | None, Update] = {}
     for event in events:
         update = updates.setdefault(getattr(event, "number", None), Update(event.at))
         match event:
             case SweepStarted():
-                update.go_on()
+                update.resume()
                 update.params |= event.params
                 update.tags |= {MLFLOW_RUN_NAME: event.name, **event.tags}
             case TrialStarted():
-                update.go_on()
+                update.resume()
                 update.params |= event.params
                 update.tags |= event.tags
             case Metrics():
-                update.go_on()
+                update.resume()
                 update.metrics += _metrics(event)
             case TrialEnded():
                 update.status, update.ended_at = event.status, event.at

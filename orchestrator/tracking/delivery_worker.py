@@ -1,8 +1,8 @@
-"""The delivery in a process of its own: MLflow's client and Ray's loop share no interpreter.
+"""Delivery in a process of its own, so that MLflow's client does not slow down Ray's loop.
 
-The client computes about 20 ms a trial, in which a thread would hold up the driver. The two talk in
-lines of JSON: first what `Delivery` is made of (not as arguments, where everyone could read the
-password of a store), then a stretch of the log at a time.
+The client computes for about 20 ms per trial, during which a thread would block the driver. The
+processes exchange lines of JSON: first the arguments of `Delivery` (not on the command line, where
+everyone could read the password of a store), then one stretch of the log at a time.
 """
 
 import json
@@ -21,22 +21,22 @@ from orchestrator.tracking.delivery import Delivered, Delivery, Store
 from orchestrator.tracking.mlflow_store import reason
 
 LIBRARIES_LOG = "mlflow.log"
-POLITENESS = 5  # trainings come first
+NICENESS = 5  # training comes first
 END_SECONDS = 5
 
 
 class DeliveryFailed(Exception):
-    """What the process said went wrong, or that it is gone."""
+    """What went wrong in the process, or that it has ended."""
 
 
 class DeliveryProcess:
-    """Like `Delivery`, elsewhere; begun at once, since it takes seconds to be ready.
+    """`Delivery` in another process, started at once because it takes seconds to be ready.
 
     A process that died is replaced when it is next needed.
     """
 
     def __init__(self, folder: Path, store: Store, sweep_id: str) -> None:
-        self._about = {"folder": str(folder.absolute()), "store": store, "sweep_id": sweep_id}
+        self._arguments = {"folder": str(folder.absolute()), "store": store, "sweep_id": sweep_id}
         self._process: subprocess.Popen[str] | None = self._start()
 
     def send(self, start: int, end: int) -> Delivered:
@@ -44,7 +44,7 @@ class DeliveryProcess:
         if self._process is None:
             self._process = self._start()
         try:
-            _tell(self._process.stdin, [start, end])
+            _send(self._process.stdin, [start, end])
             answer = json.loads(self._process.stdout.readline())  # type: ignore[union-attr]
         except (OSError, ValueError) as error:
             self.close()
@@ -54,12 +54,12 @@ class DeliveryProcess:
         return Delivered(**answer)
 
     def close(self) -> None:
-        """End the process; what it is in the middle of is to be sent again."""
+        """End the process; what it is delivering has to be sent again."""
         process, self._process = self._process, None
         if process is None:
             return
         with suppress(OSError):
-            process.stdin.close()  # type: ignore[union-attr]  # at which it ends
+            process.stdin.close()  # type: ignore[union-attr]  # which ends it
         try:
             process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -76,45 +76,45 @@ class DeliveryProcess:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             start_new_session=True,  # Ctrl-C is for the driver, which has still to record the end
         )
-        _tell(process.stdin, self._about)
+        _send(process.stdin, self._arguments)
         return process
 
 
-def _tell(channel: Any, message: Any) -> None:
+def _send(channel: Any, message: Any) -> None:
     channel.write(json.dumps(message) + "\n")
     channel.flush()
 
 
-def _hear() -> Iterator[Any]:
-    """What the driver says; the process does not outlive it, whatever it is waiting for."""
-    heard: SimpleQueue[Any] = SimpleQueue()
+def _receive() -> Iterator[Any]:
+    """The driver's messages; the process ends with the driver, whatever it is waiting for."""
+    messages: SimpleQueue[Any] = SimpleQueue()
 
     def listen() -> None:
         for line in sys.stdin:
-            heard.put(json.loads(line))
+            messages.put(json.loads(line))
         os._exit(0)
 
     threading.Thread(target=listen, daemon=True).start()
     while True:
-        yield heard.get()
+        yield messages.get()
 
 
 def main() -> None:
-    """The other end of `DeliveryProcess`."""
-    os.nice(POLITENESS)
+    """The process of `DeliveryProcess`."""
+    os.nice(NICENESS)
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is no answer
-    messages = _hear()
-    about = next(messages)
-    folder = Path(about["folder"])
+    os.dup2(2, 1)  # what libraries print must not be taken for an answer
+    messages = _receive()
+    arguments = next(messages)
+    folder = Path(arguments["folder"])
     redirect_library_logs(folder / LIBRARIES_LOG)
-    delivery = Delivery(folder, Store(*about["store"]), about["sweep_id"])
+    delivery = Delivery(folder, Store(*arguments["store"]), arguments["sweep_id"])
     for start, end in messages:
         try:
             answer: dict[str, Any] = delivery.send(start, end)._asdict()
         except Exception as error:
             answer = {"error": reason(error)}
-        _tell(answers, answer)
+        _send(answers, answer)
 
 
 if __name__ == "__main__":

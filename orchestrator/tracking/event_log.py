@@ -1,12 +1,13 @@
-"""The log of a sweep: append-only, on disk, and older than every process and server that uses it.
+"""The event log of a sweep: append-only, on disk, and the single source of truth.
 
-The log is the truth. A tracking server is a copy of it that catches up, from the place that the
-cursor remembers; see `tracking.tracker`. Nothing is taken into the log twice, so a trial that is
-retried or resumed may report the same steps again.
+A tracking server is a copy of the log that catches up from the offset in `tracking.sent`; see
+`tracking.tracker`. Nothing is recorded twice, so a trial that is retried or resumed may report the
+same steps again. Written by hand because no library gives an append-only file that survives a kill
+at any byte, ignores repetitions, and needs no server.
 
-    tracking.jsonl          one event a line
+    tracking.jsonl          one event per line
     tracking.sent           how many bytes of it have been delivered
-    tracking.damaged        what a broken disk left behind the last whole event, if it ever did
+    tracking.damaged        lines that a broken disk made unreadable, kept aside
 """
 
 import dataclasses
@@ -16,10 +17,12 @@ import os
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
+from orchestrator.common.journal import append_whole, drop_torn_line
 from orchestrator.tracking.events import (
     Event,
     Metrics,
@@ -31,6 +34,7 @@ from orchestrator.tracking.events import (
     decode,
     encode,
 )
+from orchestrator.tracking.states import INTERRUPTED_TAG, State
 from tardis_core.errors import UserError
 
 LOG, CURSOR, DAMAGED = "tracking.jsonl", "tracking.sent", "tracking.damaged"
@@ -39,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 def scan(path: Path, offset: int = 0) -> Iterator[tuple[Event, int]]:
-    """The events from `offset` on, each with the offset behind it, up to the first broken line."""
+    """The events from `offset` on, each with the offset after it, up to the first broken line."""
     with open(path, "rb") as file:
         file.seek(offset)
         for line in file:
@@ -54,23 +58,24 @@ def scan(path: Path, offset: int = 0) -> Iterator[tuple[Event, int]]:
 
 
 class _Recorded:
-    """What the log holds already, so that nothing gets into it twice."""
+    """What the log already holds, so that nothing is recorded twice."""
 
     def __init__(self) -> None:
-        self.open: dict[int | None, bool] = {}  # None stands for the sweep
+        self.states: dict[int, State] = {}  # by trial
+        self._sweep_runs: bool | None = None  # None before its first start
         self._steps: dict[tuple[int, str], set[int]] = {}
         self._tags: dict[str, str] = {}
 
     def news(self, event: Event) -> Event | None:
-        """What of the event is not recorded yet."""
+        """The part of the event that is not recorded yet."""
         match event:
-            case SweepStarted() if self.open.get(None) is True:
+            case SweepStarted() if self._sweep_runs is True:
                 return None
-            case SweepEnded() if self.open.get(None) is False:
+            case SweepEnded() if self._sweep_runs is False:
                 return None
-            case TrialStarted(number=number) if self.open.get(number) is True:
+            case TrialStarted(number=number) if self.states.get(number) is State.RUNNING:
                 return None
-            case TrialEnded(number=number) if self.open.get(number) is False:
+            case TrialEnded(number=number) if self._is_over(number):
                 return None
             case SweepTags(tags=tags):
                 tags = {key: tag for key, tag in tags.items() if self._tags.get(key) != str(tag)}
@@ -84,34 +89,37 @@ class _Recorded:
                 return dataclasses.replace(event, values=values) if values else None
         return event
 
+    def _is_over(self, number: int) -> bool:
+        return self.states.get(number, State.RUNNING) is not State.RUNNING
+
     def add(self, event: Event) -> None:
         """Remember an event that is in the log."""
         match event:
             case SweepStarted(tags=tags):
-                self.open[None] = True
+                self._sweep_runs = True
                 self._tags |= tags
             case SweepTags(tags=tags):
                 self._tags |= tags
             case SweepEnded():
-                self.open[None] = False
+                self._sweep_runs = False
             case TrialStarted(number=number):
-                self.open[number] = True
+                self.states[number] = State.RUNNING
             case TrialEnded(number=number):
-                self.open[number] = False
+                self.states[number] = State.from_event(event)
             case Metrics(number=number, step=step, values=values):
-                self.open[number] = True
+                self.states[number] = State.RUNNING
                 for name in values:
                     self._steps.setdefault((number, name), set()).add(step)
 
 
 class EventLog:
-    """The log of one sweep, in its folder; one process at a time may have it open."""
+    """The log of one sweep, in its folder; only one process at a time can open it."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.path = folder, folder / LOG
         self._lock = threading.RLock()
-        # Unbuffered: what `append` has written outlives this process, however it ends.
+        # Unbuffered: what `append` has written survives this process, however it ends.
         self._file = open(self.path, "ab+", buffering=0)  # noqa: SIM115
         try:
             lock_file(self._file, wait=False)
@@ -125,31 +133,31 @@ class EventLog:
         self._load()
 
     def _load(self) -> None:
+        drop_torn_line(self._file)
         for event, end in scan(self.path):
             self._recorded.add(event)
             self._ends.append(end)
-        self._drop_torn_end()
+        self._set_damage_aside()
         try:
             sent = int((self.folder / CURSOR).read_text())
         except (FileNotFoundError, ValueError):
             sent = 0  # sending twice is harmless
-        # The offset up to which events have been delivered.
+        # The offset up to which events have been delivered, moved back to the end of one.
         self.sent = self._ends[bisect_right(self._ends, max(sent, 0)) - 1]
 
-    def _drop_torn_end(self) -> None:
-        """Cut off what a kill in the middle of a write left; more than that is kept aside."""
+    def _set_damage_aside(self) -> None:
+        """Move whatever follows the last readable event to a file of its own."""
         self._file.seek(self.end)
-        torn = self._file.read()
-        if b"\n" in torn:
+        damaged = self._file.read()
+        if damaged:
             with open(self.folder / DAMAGED, "ab") as aside:
-                aside.write(torn)
-            logger.warning("%s was damaged; the end of it is now in %s", self.path, aside.name)
-        if torn:
+                aside.write(damaged)
+            logger.warning("%s was damaged; the rest of it is now in %s", self.path, aside.name)
             self._file.truncate(self.end)
 
     @property
     def end(self) -> int:
-        """The offset behind the last event."""
+        """The offset after the last event."""
         return self._ends[-1]
 
     @property
@@ -161,14 +169,19 @@ class EventLog:
     def open_trials(self) -> list[int]:
         """The trials that have started and not ended."""
         with self._lock:
-            open_ = self._recorded.open.items()
-            return sorted(number for number, is_open in open_ if is_open and number is not None)
+            states = self._recorded.states.items()
+            return sorted(number for number, state in states if state is State.RUNNING)
+
+    def ended_trials(self) -> list[int]:
+        """The trials for which nothing is left to do: complete, pruned or failed."""
+        with self._lock:
+            return _ended(self._recorded.states)
 
     def append(self, *events: Event) -> None:
-        """Take in what is new of the events; they outlive this process from here on.
+        """Record what is new of the events; from here on it survives this process.
 
-        A crash of the machine may take those of the last second, which `sync` has not seen; none of
-        them has been sent, and the trials, resumed from their checkpoints, report them again.
+        A crash of the machine can lose the events of the last second, before `sync`. None of them
+        has been delivered, and the trials report them again when they resume from a checkpoint.
         """
         with self._lock:
             for event in events:
@@ -179,23 +192,18 @@ class EventLog:
                     self._write(dataclasses.replace(news, at=news.at or time.time_ns() // 10**6))
 
     def _end_open_trials(self) -> None:
-        # Nobody would come back to them, and they would seem to run for ever.
+        # Otherwise they would seem to run forever.
         for number in self.open_trials():
-            self.append(TrialEnded(number, "KILLED", {"interrupted": "true"}))
+            self.append(State.STOPPED.event(number, {INTERRUPTED_TAG: "true"}))
 
     def _write(self, event: Event) -> None:
-        line, written = encode(event), 0
-        try:
-            while written < len(line):
-                written += self._file.write(line[written:]) or 0
-        except OSError:
-            self._file.truncate(self.end)  # a full disk: half a line must not stay
-            raise
+        line = encode(event)
+        append_whole(self._file, line)
         self._recorded.add(decode(line))
         self._ends.append(self.end + len(line))
 
     def read(self, from_offset: int) -> Iterator[tuple[Event, int]]:
-        """The events from an offset on, each with the offset behind it."""
+        """The events from an offset on, each with the offset after it."""
         end = self.end
         for event, offset in scan(self.path, from_offset):
             if offset > end:
@@ -203,7 +211,7 @@ class EventLog:
             yield event, offset
 
     def sync(self) -> None:
-        """Force the log to the disk, so that nothing is delivered that the log may forget."""
+        """Flush the log to the disk, so that it never lacks what has been delivered."""
         os.fsync(self._file.fileno())
 
     def mark_sent(self, offset: int) -> None:
@@ -224,12 +232,24 @@ _OPEN: dict[Path, EventLog] = {}
 
 
 def open_log(folder: Path) -> EventLog:
-    """The log of a sweep's folder; whoever asks in this process gets the same one."""
+    """The log in a sweep's folder; every caller in this process shares it."""
     if folder.resolve() not in _OPEN:
         _OPEN[folder.resolve()] = EventLog(folder)
     return _OPEN[folder.resolve()]
 
 
-def lock_file(file: BinaryIO, wait: bool) -> None:
-    """Hold a file for this process alone until it is closed, or the process is gone."""
+def ended_trials(folder: Path) -> list[int]:
+    """`EventLog.ended_trials` of a log that another process may have open."""
+    path, recorded = folder / LOG, _Recorded()
+    for event, _ in scan(path) if path.exists() else ():
+        recorded.add(event)
+    return _ended(recorded.states)
+
+
+def _ended(states: Mapping[int, State]) -> list[int]:
+    return sorted(number for number, state in states.items() if state.ended)
+
+
+def lock_file(file: BinaryIO | FileIO, wait: bool) -> None:
+    """Lock a file for this process until it closes the file or ends."""
     fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)

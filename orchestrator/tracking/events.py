@@ -1,4 +1,4 @@
-"""What a sweep has to record: the kinds of events, and the line of text that each becomes."""
+"""The events that a sweep records, and the line of text that each becomes."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ class Event:
 
 @dataclass(frozen=True)
 class SweepStarted(Event):
-    """A sweep begins, or goes on after it had ended."""
+    """A sweep starts, or is resumed."""
 
     name: str
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class SweepStarted(Event):
 
 @dataclass(frozen=True)
 class TrialStarted(Event):
-    """A trial begins, or goes on after it had ended."""
+    """A trial starts, or is resumed."""
 
     number: int
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class TrialStarted(Event):
 
 @dataclass(frozen=True)
 class Metrics(Event):
-    """What a trial measured at a step; a trial that had ended goes on."""
+    """What a trial measured at a step; a trial that had ended is running again."""
 
     number: int
     step: int
@@ -47,7 +47,7 @@ class Metrics(Event):
 
 @dataclass(frozen=True)
 class TrialEnded(Event):
-    """A trial is over; its tags say why: `pruned`, `error`."""
+    """A trial is over; the tags `pruned`, `error` and `interrupted` say why."""
 
     number: int
     status: Status
@@ -56,7 +56,7 @@ class TrialEnded(Event):
 
 @dataclass(frozen=True)
 class Artifact(Event):
-    """A file or folder of a trial, or of the sweep; it must stay where it is until it is sent."""
+    """A file or folder of a trial or of the sweep; it must stay in place until it is delivered."""
 
     number: int | None
     path: str
@@ -68,23 +68,23 @@ class Model(Event):
     """A saved MLflow model of a trial; it is registered if it beats the champion of its name."""
 
     number: int
-    path: str  # the folder; it must stay where it is until it is sent
+    path: str  # the folder; it must stay in place until it is delivered
     name: str
     value: float
     better: str  # lower | higher
-    tags: Mapping[str, str] = field(default_factory=dict)  # what it was measured on: see `champion`
+    tags: Mapping[str, str] = field(default_factory=dict)  # see `champion`
 
 
 @dataclass(frozen=True)
 class SweepTags(Event):
-    """Tags of the sweep that were not known when it began."""
+    """Tags of the sweep that were not known when it started."""
 
     tags: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class SweepEnded(Event):
-    """The sweep is over, and with it every trial that is still open."""
+    """The sweep is over, and so is every trial that is still open."""
 
     status: Status
 
@@ -108,7 +108,7 @@ def encode(event: Event) -> bytes:
 
 
 def _json_number(value: float) -> float | str:
-    # JSON has no nan and no inf; `float` reads them from text.
+    # JSON has neither NaN nor infinity; `float` reads them from text.
     return value if math.isfinite(value) else str(value)
 
 

@@ -1,6 +1,6 @@
-"""The runs of a sweep in MLflow: one parent, one child a trial, found again by their tags.
+"""The runs of a sweep in MLflow: one parent and one child per trial, found by their tags.
 
-Everything here may be done twice: the tracker repeats what it does not know to have arrived.
+Everything here can be done twice: the tracker repeats what may not have arrived.
 """
 
 import os
@@ -18,18 +18,18 @@ from requests import HTTPError
 
 from orchestrator.tracking import champion
 from orchestrator.tracking.events import Artifact, Model
+from orchestrator.tracking.states import ENDING_TAGS
 
 T = TypeVar("T")
 SWEEP, TRIAL = "tardis.sweep_id", "tardis.trial"
-ENDINGS = ("error", "pruned", "interrupted")  # tags of an end; they go when the trial goes on
 
 
 class Refused(Exception):
-    """The store will never take this, however often it is sent."""
+    """The store will never accept this, however often it is sent."""
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether the store has understood and said no, so that there is no use in asking again."""
+    """Whether the store has understood the request and rejected it, so that a retry is useless."""
     if isinstance(error, MlflowException):
         return error.error_code == "INVALID_PARAMETER_VALUE"
     if isinstance(error, HTTPError) and error.response is not None:
@@ -39,28 +39,28 @@ def is_refusal(error: Exception) -> bool:
 
 @dataclass
 class Update:
-    """What is new of one run."""
+    """Changes to one run."""
 
-    at: int  # when the first of it happened, in milliseconds since 1970
+    at: int  # time of the first change, in milliseconds since 1970
     params: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     metrics: list[Metric] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
     models: list[Model] = field(default_factory=list)
-    goes_on: bool = False  # even if it had ended
+    resumes: bool = False  # even if it had ended
     status: str | None = None
     ended_at: int | None = None
 
-    def go_on(self) -> None:
-        """The run is running, whatever was said before."""
-        self.goes_on, self.status, self.ended_at = True, "RUNNING", None
-        for key in ENDINGS:
+    def resume(self) -> None:
+        """The run is running, even if it had ended before."""
+        self.resumes, self.status, self.ended_at = True, "RUNNING", None
+        for key in ENDING_TAGS:
             self.tags.pop(key, None)
 
 
 @dataclass
 class _Known:
-    """What this process knows of a run in the store."""
+    """What this process knows about a run in the store."""
 
     id: str
     status: str
@@ -73,7 +73,7 @@ class _Known:
 
 
 class SweepRuns:
-    """The runs of one sweep by the numbers of their trials; None is the number of the parent."""
+    """The runs of one sweep by trial number; None stands for the parent run."""
 
     def __init__(self, client: MlflowClient, experiment_id: str, sweep_id: str) -> None:
         self._client, self._experiment_id, self._sweep_id = client, experiment_id, sweep_id
@@ -83,21 +83,21 @@ class SweepRuns:
         return number in self._runs
 
     def _search(self) -> dict[int | None, list[Run]]:
-        """All runs of the sweep by trial; where there are several of one, the used one first."""
-        found: dict[int | None, list[Run]] = {}
+        """All runs of the sweep by trial; if a trial has several, the used one first."""
+        by_trial: dict[int | None, list[Run]] = {}
         for run in runs_of_sweep(self._client, self._experiment_id, self._sweep_id):
             trial = run.data.tags.get(TRIAL)
-            found.setdefault(None if trial is None else int(trial), []).append(run)
-        for twins in found.values():
-            twins.sort(key=lambda run: (_is_empty(run), run.info.start_time, run.info.run_id))
-        return found
+            by_trial.setdefault(None if trial is None else int(trial), []).append(run)
+        for duplicates in by_trial.values():
+            duplicates.sort(key=lambda run: (_is_empty(run), run.info.start_time, run.info.run_id))
+        return by_trial
 
     def apply(self, number: int | None, update: Update) -> None:
         """Bring one run up to date."""
         known = self._runs.get(number)
         if known is None:
             known = self._runs[number] = self._create(number, update)
-        if update.goes_on and known.status != "RUNNING":
+        if update.resumes and known.status != "RUNNING":
             self._reopen(known, update)
         self._log(known, update)
         for artifact in update.artifacts:
@@ -120,18 +120,18 @@ class SweepRuns:
         return _Known.of(self._client.create_run(self._experiment_id, update.at, tags, name))
 
     def _reopen(self, known: _Known, update: Update) -> None:
-        """Make a run that had ended run again, and forget how it had ended."""
-        for key in (known.tags & set(ENDINGS)) - update.tags.keys():
+        """Set a run that had ended to running, and remove the tags of its end."""
+        for key in (known.tags & set(ENDING_TAGS)) - update.tags.keys():
             self._client.delete_tag(known.id, key)
             known.tags.remove(key)
         if update.ended_at is None:
             self._client.update_run(known.id, "RUNNING")
 
     def _log(self, known: _Known, update: Update) -> None:
-        """Parameters, tags and metrics, in as few requests as MLflow allows."""
+        """Log parameters, tags and metrics in as few requests as MLflow allows."""
         params = {clean_name(key): clean_text(text, 6000) for key, text in update.params.items()}
         tags = {clean_name(key): clean_text(text, 8000) for key, text in update.tags.items()}
-        # MLflow does not let a parameter change: the first value stands.
+        # In MLflow a parameter cannot change: the first value stays.
         new = [Param(key, text) for key, text in params.items() if key not in known.params]
         for metrics_, params_, tags_ in zip_longest(
             _chunks(update.metrics, 800),
@@ -146,23 +146,23 @@ class SweepRuns:
     def _upload(self, run_id: str, artifact: Artifact) -> None:
         path, folder = artifact.path, artifact.artifact_path
         if not os.access(path, os.R_OK):
-            raise Refused(f"{path} is not there, or cannot be read")
+            raise Refused(f"{path} does not exist or cannot be read")
         if os.path.isdir(path):
             self._client.log_artifacts(run_id, path, folder)
         else:
             self._client.log_artifact(run_id, path, folder)
 
-    def remove_strays(self) -> None:
-        """Delete the empty twins of runs: the server made them after we had stopped waiting."""
+    def remove_duplicates(self) -> None:
+        """Delete empty duplicates of runs, which the server created after a request timed out."""
         used = {known.id for known in self._runs.values()}
-        for twins in self._search().values():
-            for run in twins:
-                if len(twins) > 1 and run.info.run_id not in used and _is_empty(run):
+        for duplicates in self._search().values():
+            for run in duplicates:
+                if len(duplicates) > 1 and run.info.run_id not in used and _is_empty(run):
                     self._client.delete_run(run.info.run_id)
 
 
 def runs_of_sweep(client: MlflowClient, experiment_id: str, sweep_id: str) -> Iterator[Run]:
-    """All runs of a sweep, on however many pages."""
+    """All runs of a sweep, from every page of the search."""
     query, page = f"tags.`{SWEEP}` = '{sweep_id}'", None
     while True:
         runs = client.search_runs([experiment_id], query, page_token=page)
@@ -173,10 +173,10 @@ def runs_of_sweep(client: MlflowClient, experiment_id: str, sweep_id: str) -> It
 
 
 def run_of_trial(client: MlflowClient, sweep_id: str, number: int) -> str | None:
-    """The id of the run of a trial; None where it was not recorded."""
-    everywhere = [found.experiment_id for found in client.search_experiments()]
+    """The id of a trial's run; None if it was not recorded."""
+    experiments = [each.experiment_id for each in client.search_experiments()]
     query = f"tags.`{SWEEP}` = '{sweep_id}' and tags.`{TRIAL}` = '{number}'"
-    runs = client.search_runs(everywhere, query, order_by=["attributes.start_time ASC"])
+    runs = client.search_runs(experiments, query, order_by=["attributes.start_time ASC"])
     used = [run for run in runs if not _is_empty(run)]
     return str(used[0].info.run_id) if used else None
 
@@ -191,12 +191,12 @@ def _chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def clean_name(name: str) -> str:
-    """A name that MLflow takes for a metric, a parameter or a tag."""
+    """A name that MLflow accepts for a metric, a parameter or a tag."""
     safe = re.sub(r"[^/\w.\- :]", "_", name)
     parts = (part.lstrip(".") for part in safe.split("/"))
     return "/".join(part for part in parts if part)[:250].rstrip("/") or "_"
 
 
 def clean_text(text: str, limit: int) -> str:
-    """A text that every database takes."""
+    """A text that every database accepts."""
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()[:limit]

@@ -1,4 +1,4 @@
-"""An MLflow store, reached or made: a SQLite file, a PostgreSQL database or a server."""
+"""An MLflow store, opened or created: a SQLite file, a PostgreSQL database or a server."""
 
 import logging
 import os
@@ -13,32 +13,34 @@ from mlflow import MlflowClient
 from mlflow.entities import Experiment
 from mlflow.exceptions import MlflowException
 
+from orchestrator.common.defaults import default_tracking_uri as default_tracking_uri
 from orchestrator.common.redaction import masked
 from orchestrator.tracking.event_log import lock_file
 from tardis_core.errors import UserError, require
+from tardis_core.text import error_line
 
-# MLflow reads these at every request, and from nowhere else; what the user has set stands. A server
-# that is away is tried again by the tracker: MLflow's own retries would only hide it for minutes.
+# MLflow reads these at every request; what the user has set takes precedence. The tracker retries
+# when a server is away: MLflow's own retries would only hide it for minutes.
 ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",  # seconds
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # a line a trial
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # one line per trial
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",  # a model of somebody else could run code
+    "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",  # it could run somebody else's code
 }
 CONNECT_SECONDS = 5
 LOCAL_DISKS = {"btrfs", "ext3", "ext4", "overlay", "tmpfs", "xfs", "zfs"}
 
 
 def prepare_store(tracking_uri: str, experiment: str, artifact_location: str | None = None) -> str:
-    """The id of the experiment, which is made, with its database, where there is none."""
+    """The id of the experiment, which is created with its database if it does not exist."""
     return reach_store(tracking_uri, experiment, artifact_location)[1]
 
 
 def reach_store(
     tracking_uri: str, experiment: str, artifact_location: str | None = None
 ) -> tuple[MlflowClient, str]:
-    """`open_store` for commands: raises `UserError`, within seconds, if it cannot be reached."""
+    """`open_store` for commands: raises `UserError` within seconds if the store is away."""
     try:
         return open_store(tracking_uri, experiment, artifact_location)
     except UserError:
@@ -54,24 +56,24 @@ def reach_store(
 def open_store(
     tracking_uri: str, experiment: str, artifact_location: str | None = None
 ) -> tuple[MlflowClient, str]:
-    """A client of the store and the id of the experiment, which is made if it is not there."""
+    """A client of the store and the id of the experiment, which is created if necessary."""
     check_uri(tracking_uri)
     with _alone_in(tracking_uri):
         client = _connect(tracking_uri)
-        found = client.get_experiment_by_name(experiment)
-        if found is None:
+        existing = client.get_experiment_by_name(experiment)
+        if existing is None:
             location = artifact_location or _artifacts_beside(tracking_uri)
-            found = _make_experiment(client, experiment, location)
+            existing = _create_experiment(client, experiment, location)
     require(
-        found.lifecycle_stage == "active",
+        existing.lifecycle_stage == "active",
         f"an experiment must not be deleted, and {experiment!r} is; choose another name, or "
-        f"restore it: mlflow experiments restore -x {found.experiment_id}",
+        f"restore it: mlflow experiments restore -x {existing.experiment_id}",
     )
-    return client, str(found.experiment_id)
+    return client, str(existing.experiment_id)
 
 
 def existing_store(tracking_uri: str) -> MlflowClient:
-    """A client of a store that is there already; nothing is made."""
+    """A client of an existing store; nothing is created."""
     check_uri(tracking_uri)
     database = database_file(tracking_uri)
     if database is not None and not database.exists():
@@ -89,32 +91,32 @@ def existing_store(tracking_uri: str) -> MlflowClient:
 
 
 def _check_login(tracking_uri: str, error: Exception) -> None:
-    """Raise a plainer error if a server has turned us away."""
+    """Raise a clearer error if a server has rejected our login."""
     if isinstance(error, MlflowException) and (
         error.error_code == "UNAUTHENTICATED" or "error code 401" in str(error)
     ):
         raise UserError(
             f"the tracking store {masked(tracking_uri)} asks for a login; set "
-            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD to one that it knows"
+            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD to a valid one"
         ) from error
 
 
-def _make_experiment(client: MlflowClient, name: str, location: str | None) -> Experiment:
-    # Without its kind MLflow opens an experiment as a log of chats.
+def _create_experiment(client: MlflowClient, name: str, location: str | None) -> Experiment:
+    # Without a kind MLflow shows an experiment as a log of chats.
     kind = {"mlflow.experimentKind": "custom_model_development"}
     try:
         return client.get_experiment(client.create_experiment(name, location, kind))
     except MlflowException:
-        found = client.get_experiment_by_name(name)  # another sweep may have been faster
-        if found is None:
+        existing = client.get_experiment_by_name(name)  # another sweep may have been faster
+        if existing is None:
             raise
-        return found
+        return existing
 
 
 def _connect(tracking_uri: str) -> MlflowClient:
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    # It prints a page for every failure, which we are told of anyway.
+    # It logs a page for every failure, which is raised anyway.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     if tracking_uri.startswith("postgresql"):
         _reach_database(tracking_uri)
@@ -137,7 +139,7 @@ def _reach_database(uri: str) -> None:
 
 
 def check_uri(uri: str) -> None:
-    """Raise unless the URI names a store of a kind that this is tested with."""
+    """Raise unless the URI names a kind of store that is supported."""
     kinds = r"https?://[^/\s]+(/\S*)?", r"postgresql(\+\w+)?://[^/\s]*/[^/\s]+"
     if database_file(uri) is None and not any(re.fullmatch(kind, uri) for kind in kinds):
         raise UserError(
@@ -147,7 +149,7 @@ def check_uri(uri: str) -> None:
 
 
 def database_file(uri: str) -> Path | None:
-    """The file of a SQLite store; None for a store of another kind."""
+    """The file of a SQLite store; None for any other store."""
     if not uri.startswith("sqlite:///"):
         return None
     name = uri.removeprefix("sqlite:///").partition("?")[0]
@@ -156,7 +158,7 @@ def database_file(uri: str) -> Path | None:
 
 @contextmanager
 def _alone_in(uri: str) -> Iterator[None]:
-    """Hold a file beside a SQLite database: several processes making one at once fail in MLflow."""
+    """Lock a SQLite store: MLflow fails if several processes create a database at once."""
     database = database_file(uri)
     if database is None:
         yield
@@ -171,8 +173,8 @@ def _alone_in(uri: str) -> Iterator[None]:
 
 
 def _log_ahead(database: Path) -> None:
-    """Halve the time of a write, and let the UI read meanwhile; only this machine's disks can."""
-    with suppress(OSError, sqlite3.Error):  # no matter: it works without
+    """Switch to write-ahead logging, which needs a local disk: faster, and the UI can read."""
+    with suppress(OSError, sqlite3.Error):  # it works without
         mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
         below = [(len(root), disk) for root, disk in mounts if database.is_relative_to(root)]
         if max(below)[1] in LOCAL_DISKS:
@@ -181,17 +183,11 @@ def _log_ahead(database: Path) -> None:
 
 
 def _artifacts_beside(uri: str) -> str | None:
-    # MLflow's own default is a folder of wherever the command happened to be run.
+    # MLflow's own default is a folder in the working directory of whichever command came first.
     database = database_file(uri)
     return None if database is None else str(database.resolve().parent / "artifacts")
 
 
 def reason(error: BaseException) -> str:
-    """An error in one line."""
-    lines = str(error).strip().splitlines()
-    return masked(lines[0] if lines else type(error).__name__)
-
-
-def default_tracking_uri() -> str:
-    """MLFLOW_TRACKING_URI, or a database in the working folder."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path('mlflow.db').absolute()}"
+    """An error in one line, without passwords."""
+    return masked(error_line(error))

@@ -1,1 +1,1 @@
-"""What turns a file with a `space` into something a sweep can search."""
+"""The machinery behind the spaces: ranges, loading, fixed settings, sampling."""

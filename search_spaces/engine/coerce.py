@@ -1,22 +1,19 @@
-"""Values that a user has given as text or number, in the type that a search would give them."""
+"""Fixed values, converted to the type that the search would give them."""
 
 from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from search_spaces.engine.describe import range_text
-from tardis_core.text_values import RULES, to_type
+from tardis_core.text_values import to_type
 
 
 def as_searched(name: str, value: Any, distribution: BaseDistribution) -> Any:
-    """A fixed value as the type that is searched; it may lie outside the range, on purpose."""
+    """A fixed value as the type that is searched; it may be outside the range, deliberately."""
     try:
         return _converted(value, distribution)
     except ValueError as error:
-        raise ValueError(
-            f"{name} must be {_rule(distribution)}, as the search has it "
-            f"({range_text(distribution)}), not {value!r}"
-        ) from error
+        raise ValueError(f"{name} {error}; the search has {range_text(distribution)}") from error
 
 
 def _converted(value: Any, distribution: BaseDistribution) -> Any:
@@ -24,23 +21,15 @@ def _converted(value: Any, distribution: BaseDistribution) -> Any:
         for option in distribution.choices:
             if str(value).lower() == str(option).lower():
                 return option
-    return _as_type(value, _type(distribution))
-
-
-def _as_type(value: Any, kind: type | None) -> Any:
+    kind = _type(distribution)
     if kind is None or not isinstance(value, str | int | float):
         return value
     return to_type(value, kind)
 
 
 def _type(distribution: BaseDistribution) -> type | None:
-    """The type of the values, if they have one in common."""
+    """The type that all values of a distribution have in common, if there is one."""
     if isinstance(distribution, CategoricalDistribution):
         types = {type(option) for option in distribution.choices}
         return types.pop() if len(types) == 1 else None
     return int if isinstance(distribution, IntDistribution) else float
-
-
-def _rule(distribution: BaseDistribution) -> str:
-    kind = _type(distribution)
-    return RULES.get(kind, "a value") if kind is not None else "a value"

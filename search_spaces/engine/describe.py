@@ -1,4 +1,4 @@
-"""A space as a table, for `--dry-run`."""
+"""A space as a table, as `--dry-run` prints it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from search_spaces.engine.loader import SpaceModule
 from search_spaces.engine.probe import Probe, explore
 from search_spaces.engine.task_space import DEFAULT_MODELS
 
-SHOWN = 3  # ranges of one parameter, where a space changes them from trial to trial
+MAX_RANGES = 3  # ranges shown per parameter, if they differ between trials
 
 
 def describe(
@@ -23,15 +23,15 @@ def describe(
     estimators: Sequence[str],
     models: Sequence[str] = DEFAULT_MODELS,
 ) -> list[tuple[str, str]]:
-    """Every setting once, with its range or its fixed value, and when it applies.
+    """Every setting once, with its range or fixed value and the condition under which it applies.
 
-    ("estimator.gamma", "0.8 to 0.99; only if estimator is reinforce")
+    Example: ("estimator.gamma", "0.8 to 0.99; only if estimator is reinforce")
     """
     probes = explore(space, scale, estimators, models)
     searched = _unique(name for probe in probes for name in probe.values)
-    settled = _unique(name for probe in probes for name in probe.settings if name not in searched)
-    return [(name, _searched(name, probes)) for name in searched] + [
-        (name, _settled(name, probes)) for name in settled
+    fixed = _unique(name for probe in probes for name in probe.settings if name not in searched)
+    return [(name, _search_text(name, probes)) for name in searched] + [
+        (name, _fixed_text(name, probes)) for name in fixed
     ]
 
 
@@ -39,21 +39,21 @@ def _unique(values: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(values))
 
 
-def _searched(name: str, probes: Sequence[Probe]) -> str:
-    found = _unique(
+def _search_text(name: str, probes: Sequence[Probe]) -> str:
+    ranges = _unique(
         range_text(probe.distributions[name]) for probe in probes if name in probe.values
     )
-    return _shown(found) + condition(name, [name in probe.values for probe in probes], probes)
+    return _joined(ranges) + condition(name, [name in probe.values for probe in probes], probes)
 
 
-def _settled(name: str, probes: Sequence[Probe]) -> str:
-    found = _unique(_text(probe.settings[name]) for probe in probes if name in probe.settings)
-    here = [name in probe.settings for probe in probes]
-    return f"{_shown(found)} (fixed)" + condition(name, here, probes)
+def _fixed_text(name: str, probes: Sequence[Probe]) -> str:
+    values = _unique(_text(probe.settings[name]) for probe in probes if name in probe.settings)
+    present = [name in probe.settings for probe in probes]
+    return f"{_joined(values)} (fixed)" + condition(name, present, probes)
 
 
-def _shown(texts: Sequence[str]) -> str:
-    return ", or ".join(texts[:SHOWN]) + (", or ..." if len(texts) > SHOWN else "")
+def _joined(texts: Sequence[str]) -> str:
+    return ", or ".join(texts[:MAX_RANGES]) + (", or ..." if len(texts) > MAX_RANGES else "")
 
 
 def range_text(distribution: BaseDistribution) -> str:
@@ -69,34 +69,34 @@ def range_text(distribution: BaseDistribution) -> str:
     return text if whole or distribution.step is None else f"{text}, step {distribution.step:g}"
 
 
-def condition(name: str, here: Sequence[bool], probes: Sequence[Probe]) -> str:
-    """The choice of another parameter that decides whether this one exists, if it is one."""
-    if all(here):
+def condition(name: str, present: Sequence[bool], probes: Sequence[Probe]) -> str:
+    """The choice of another parameter that decides whether this one exists, if there is one."""
+    if all(present):
         return ""
     for other in _unique(key for probe in probes for key in probe.values if key != name):
-        values = _deciding(other, here, probes)
+        values = _deciding(other, present, probes)
         if values:
             return f"; only if {other} is {' or '.join(map(_text, values))}"
     return "; in some trials only"
 
 
-def _deciding(other: str, here: Sequence[bool], probes: Sequence[Probe]) -> list[Any]:
-    """The values of `other` with which the parameter comes, if they leave no exception."""
+def _deciding(other: str, present: Sequence[bool], probes: Sequence[Probe]) -> list[Any]:
+    """The values of `other` that imply the parameter, if there is no exception."""
     asked = [probe for probe in probes if other in probe.values]
     if not isinstance(asked[0].distributions[other], CategoricalDistribution):
         return []
     values = _unique(
         probe.values[other]
-        for is_here, probe in zip(here, probes, strict=True)
-        if is_here and other in probe.values
+        for is_present, probe in zip(present, probes, strict=True)
+        if is_present and other in probe.values
     )
     decided = [other in probe.values and probe.values[other] in values for probe in probes]
-    # If all choices lead here, the two merely share a condition.
-    everything = _unique(probe.values[other] for probe in asked)
-    return values if decided == list(here) and len(values) < len(everything) else []
+    # If all choices imply it, the two merely share a condition.
+    every_value = _unique(probe.values[other] for probe in asked)
+    return values if decided == list(present) and len(values) < len(every_value) else []
 
 
 def _text(value: Any) -> str:
     if isinstance(value, bool):
-        return str(value).lower()  # as `--set` takes it
+        return str(value).lower()  # as `--set` accepts it
     return f"{value:g}" if isinstance(value, float) else str(value)

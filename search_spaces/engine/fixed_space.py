@@ -1,7 +1,7 @@
-"""Spaces with some settings fixed (`--set memory.cells=32`), and spaces ready for a searcher.
+"""Spaces with fixed settings (`--set memory.cells=32`), and spaces as functions of a trial.
 
-Ray pickles the space of a sweep: everything here is a class of this module that holds functions by
-reference and plain values.
+Written by hand because Optuna cannot fix a parameter without recording it in the study. Ray pickles
+the space of a sweep: every class here holds only functions by reference and plain values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ from search_spaces.engine.loader import SpaceModule
 from search_spaces.engine.probe import explore
 from search_spaces.engine.task_space import DEFAULT_MODELS
 
-KINDS = ("model", "estimator")  # what a first guess is about: fixed otherwise, it is void
+KINDS = ("model", "estimator")  # a first guess for another model or estimator is dropped
 
 
 def fix(space: SpaceModule, fixed: Mapping[str, Any]) -> "FixedSpace":
-    """The space with some settings no longer searched; text is read as the space's own type."""
+    """The space with some settings fixed; text is converted to the type that is searched."""
     return FixedSpace(_Functions.of(space), dict(fixed))
 
 
@@ -36,13 +36,13 @@ def bind(
     estimators: Sequence[str],
     models: Sequence[str] = DEFAULT_MODELS,
 ) -> "BoundSpace":
-    """The space as a function of a trial alone, as Ray's OptunaSearch takes it."""
+    """The space as a function of a trial alone, as Ray's OptunaSearch expects it."""
     return BoundSpace(_Functions.of(space), scale, tuple(estimators), tuple(models))
 
 
 @dataclass(frozen=True)
 class _Functions:
-    """A space that can be pickled: modules cannot, their functions can."""
+    """A space that can be pickled: modules cannot be, their functions can."""
 
     space: Any
     first_guesses: Any
@@ -54,7 +54,7 @@ class _Functions:
 
 @dataclass(frozen=True)
 class BoundSpace:
-    """A space with everything but the trial given."""
+    """A space of which only the trial is left to be given."""
 
     inner: SpaceModule
     scale: str
@@ -66,17 +66,17 @@ class BoundSpace:
         return self.inner.space(trial, self.scale, self.estimators, self.models)
 
     def first_guesses(self) -> list[dict[str, Any]]:
-        """The points to try first."""
+        """The points to be tried first."""
         return self.inner.first_guesses(self.scale, self.estimators, self.models)
 
 
 @dataclass
 class FixedSpace:
-    """A space some of whose questions are answered beforehand."""
+    """A space with some settings fixed."""
 
     inner: SpaceModule
     fixed: dict[str, Any]
-    _asked: dict[Any, set[str]] = field(default_factory=dict, repr=False, compare=False)
+    _searched_names: dict[Any, set[str]] = field(default_factory=dict, repr=False, compare=False)
 
     def space(
         self,
@@ -85,21 +85,21 @@ class FixedSpace:
         estimators: Sequence[str],
         models: Sequence[str] = DEFAULT_MODELS,
     ) -> dict[str, Any]:
-        """The settings of one trial, the fixed ones among them where they apply."""
-        asking = FixingTrial(trial, self.fixed)
-        settings = self.inner.space(cast(optuna.Trial, asking), scale, estimators, models)
+        """The settings of one trial, including the fixed ones that apply to it."""
+        wrapped = FixingTrial(trial, self.fixed)
+        settings = self.inner.space(cast(optuna.Trial, wrapped), scale, estimators, models)
         anywhere = self._asked_anywhere(scale, estimators, models)
         extra = {
             name: value
             for name, value in self.fixed.items()
-            if _applies(name, asking.asked, anywhere)
+            if _applies(name, wrapped.asked, anywhere)
         }
-        return {**settings, **extra, **asking.answered}
+        return {**settings, **extra, **wrapped.answered}
 
     def first_guesses(
         self, scale: str, estimators: Sequence[str], models: Sequence[str] = DEFAULT_MODELS
     ) -> list[dict[str, Any]]:
-        """The guesses that the fixed settings leave, each once and without them."""
+        """The distinct guesses that agree with the fixed settings, without them."""
         points: list[dict[str, Any]] = []
         for guess in self.inner.first_guesses(scale, estimators, models):
             point = {name: value for name, value in guess.items() if name not in self.fixed}
@@ -116,18 +116,18 @@ class FixedSpace:
     def _asked_anywhere(
         self, scale: str, estimators: Sequence[str], models: Sequence[str]
     ) -> set[str]:
-        """The names asked for in some branch that the fixed settings leave open."""
+        """The names asked for in any branch that the fixed settings leave open."""
         key = scale, tuple(estimators), tuple(models)
-        if key not in self._asked:
-            questions = _Questions(self.inner, self.fixed)
-            probes = explore(cast(SpaceModule, questions), scale, estimators, models)
-            self._asked[key] = {name for probe in probes for name in probe.settings}
-        return self._asked[key]
+        if key not in self._searched_names:
+            names = _AskedNames(self.inner, self.fixed)
+            probes = explore(cast(SpaceModule, names), scale, estimators, models)
+            self._searched_names[key] = {name for probe in probes for name in probe.settings}
+        return self._searched_names[key]
 
 
 @dataclass(frozen=True)
-class _Questions:
-    """A space whose settings are the names asked for, those with a fixed answer among them."""
+class _AskedNames:
+    """A space whose settings are the names that the inner space asks for, fixed or not."""
 
     inner: SpaceModule
     fixed: Mapping[str, Any]
@@ -135,16 +135,16 @@ class _Questions:
     def space(
         self, trial: optuna.Trial, scale: str, estimators: Sequence[str], models: Sequence[str]
     ) -> dict[str, None]:
-        asking = FixingTrial(trial, self.fixed)
-        self.inner.space(cast(optuna.Trial, asking), scale, estimators, models)
-        return dict.fromkeys(asking.asked)
+        wrapped = FixingTrial(trial, self.fixed)
+        self.inner.space(cast(optuna.Trial, wrapped), scale, estimators, models)
+        return dict.fromkeys(wrapped.asked)
 
 
 def _applies(name: str, here: set[str], anywhere: set[str]) -> bool:
-    """Whether a fixed setting goes into a trial.
+    """Whether a fixed setting applies to a trial.
 
-    One that only other branches ask for does not (gamma in a gumbel trial), nor does another of a
-    section that only other branches ask for; one that the space knows nothing of does.
+    It does not if only other branches ask for it (gamma in a gumbel trial) or for its section. A
+    setting that no branch asks for does apply.
     """
     if name in anywhere:
         return name in here
@@ -157,7 +157,7 @@ def _has_section(section: str, names: set[str]) -> bool:
 
 
 class FixingTrial:
-    """A trial that answers for the fixed settings itself, so that no study hears of them."""
+    """A trial that answers fixed settings itself, so that the study does not record them."""
 
     def __init__(self, trial: optuna.Trial, fixed: Mapping[str, Any]) -> None:
         self._trial, self._fixed = trial, fixed

@@ -1,4 +1,4 @@
-"""Spaces by the name of their task, or from a user's file."""
+"""Load a space by the name of its task or from a user's file."""
 
 import importlib
 import inspect
@@ -20,7 +20,7 @@ INTERFACE = "space(trial, scale, estimators)"
 
 
 class SpaceModule(Protocol):
-    """What a space is: a module, or anything with the same two functions."""
+    """A space: a module, or anything else with these two functions."""
 
     def space(
         self,
@@ -29,20 +29,20 @@ class SpaceModule(Protocol):
         estimators: Sequence[str],
         models: Sequence[str] = DEFAULT_MODELS,
     ) -> dict[str, Any]:
-        """Settings of `tardis_core` by name, and "model" and "estimator"."""
+        """The settings of one trial by name, including "model" and "estimator"."""
 
     def first_guesses(
         self, scale: str, estimators: Sequence[str], models: Sequence[str] = DEFAULT_MODELS
     ) -> list[dict[str, Any]]:
-        """Values of the searched parameters to be tried first."""
+        """Values of the searched parameters that are tried first."""
 
 
 def names() -> list[str]:
     """The tasks that have a space, sorted."""
     package = importlib.import_module(PACKAGE)
-    found = (module.name for module in pkgutil.iter_modules(package.__path__))
+    modules = (module.name for module in pkgutil.iter_modules(package.__path__))
     return sorted(
-        name for name in found if hasattr(importlib.import_module(f"{PACKAGE}.{name}"), "space")
+        name for name in modules if hasattr(importlib.import_module(f"{PACKAGE}.{name}"), "space")
     )
 
 
@@ -54,9 +54,9 @@ def load(task: str) -> SpaceModule:
 
 
 def load_file(path: str | Path, task: str = "") -> "FileSpace":
-    """The space of a user's file, for a task: a file may serve several."""
+    """The space in a user's file; a file for several tasks is given the task."""
     try:
-        with tokenize.open(path) as file:  # minds the file's own declaration of its encoding
+        with tokenize.open(path) as file:  # respects an encoding declared in the file
             source = file.read()
     except OSError as error:
         raise ValueError(
@@ -71,15 +71,16 @@ def load_file(path: str | Path, task: str = "") -> "FileSpace":
 
 
 class FileSpace:
-    """A user's space; it is pickled as its source, because nobody else can import its module."""
+    """A user's space; pickled as source, because other processes cannot import its module."""
 
     def __init__(self, path: str, source: str, task: str = "") -> None:
         self.path, self.source, self.task = path, source, task
         module = _execute(path, source)
         self._space = _function(module, path, "space", INTERFACE, 3)
-        guess = "first_guesses(scale, estimators)"
-        has_guesses = hasattr(module, "first_guesses")
-        self._guesses = _function(module, path, "first_guesses", guess, 2) if has_guesses else None
+        self._first_guesses = None
+        if hasattr(module, "first_guesses"):
+            interface = "first_guesses(scale, estimators)"
+            self._first_guesses = _function(module, path, "first_guesses", interface, 2)
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
         return FileSpace, (self.path, self.source, self.task)
@@ -92,23 +93,23 @@ class FileSpace:
         models: Sequence[str] = DEFAULT_MODELS,
     ) -> dict[str, Any]:
         """The settings of one trial."""
-        found = self._call(self._space, models, trial, scale, estimators)
-        if not isinstance(found, dict):
+        settings = self._call(self._space, models, trial, scale, estimators)
+        if not isinstance(settings, dict):
             raise ValueError(
-                f"{self.path}: space must return a dictionary of settings, not {found!r}"
+                f"{self.path}: space must return a dictionary of settings, not {settings!r}"
             )
-        return found
+        return settings
 
     def first_guesses(
         self, scale: str, estimators: Sequence[str], models: Sequence[str] = DEFAULT_MODELS
     ) -> list[dict[str, Any]]:
-        """The file's own first guesses, or none."""
-        if self._guesses is None:
+        """The first guesses of the file, if it has any."""
+        if self._first_guesses is None:
             return []
-        return list(self._call(self._guesses, models, scale, estimators))
+        return list(self._call(self._first_guesses, models, scale, estimators))
 
     def _call(self, function: Callable[..., Any], models: Sequence[str], *arguments: Any) -> Any:
-        """`models` matters where others than TARDIS are searched, `task` to a file of several."""
+        """Call a function of the file with those of `models` and `task` that it accepts."""
         named: dict[str, Any] = {}
         for optional in ({"models": models}, {"task": self.task}):
             if _takes(function, *arguments, **named, **optional):
@@ -121,10 +122,10 @@ class FileSpace:
         try:
             return function(*arguments, **named)
         except ValueError:
-            raise  # of a trial that answers for what is fixed: it has its own words
+            raise  # from a fixed setting of the wrong type; the message is complete
         except Exception as error:
             raise ValueError(
-                f"{self.path}: {function.__name__} must run, and ended with "
+                f"{self.path}: {function.__name__} must not fail, but raised "
                 f"{type(error).__name__}: {error}"
             ) from error
 
@@ -132,7 +133,7 @@ class FileSpace:
 def _execute(path: str, source: str) -> ModuleType:
     module = ModuleType(f"_search_space_{Path(path).stem}_{zlib.crc32(source.encode()):08x}")
     module.__file__ = path
-    sys.modules[module.__name__] = module  # dataclasses and enumerations look themselves up here
+    sys.modules[module.__name__] = module  # dataclasses and enums look up their module here
     try:
         exec(compile(source, path, "exec"), module.__dict__)
     except Exception as error:
@@ -151,10 +152,11 @@ def _function(
 ) -> Callable[..., Any]:
     function = getattr(module, name, None)
     if not callable(function):
-        found = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        defined = [key for key, value in vars(module).items() if inspect.isfunction(value)]
         raise ValueError(
-            f"a search space must define {interface}; {path} defines: {', '.join(found) or 'none'}"
-            f" (for examples see the spaces of: {', '.join(names())})"
+            f"a search space must define {interface}; "
+            f"{path} defines: {', '.join(defined) or 'none'} "
+            f"(examples: the spaces of {', '.join(names())})"
         )
     if not _takes(function, *[None] * arguments):
         raise ValueError(

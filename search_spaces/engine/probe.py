@@ -1,4 +1,4 @@
-"""What a space asks for, found by asking it many times without a study."""
+"""Find out what a space asks for by sampling it many times without a study."""
 
 import math
 import random
@@ -17,21 +17,21 @@ from optuna.distributions import (
 
 from search_spaces.engine.loader import SpaceModule
 
-PROBES = 200  # a branch of one in twenty is missed once in 30,000 times
+PROBES = 200  # a branch with a probability of 5 % is missed once in 30,000 times
 SEED = 0
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One run through a space."""
+    """One sample of a space."""
 
-    values: dict[str, Any]  # what was asked for, and answered at random
+    values: dict[str, Any]  # the parameters asked for, and the random answers
     distributions: dict[str, BaseDistribution]
-    settings: dict[str, Any]  # what the space made of it
+    settings: dict[str, Any]  # what the space returned
 
 
 class ProbeTrial(optuna.trial.FixedTrial):
-    """Answers at random and remembers the questions; no study, so nothing is logged or stored."""
+    """A trial that answers at random and records the questions, without a study."""
 
     def __init__(self, rng: random.Random, number: int) -> None:
         super().__init__({}, number=number)
@@ -58,7 +58,7 @@ class ProbeTrial(optuna.trial.FixedTrial):
 
 
 def draw(distribution: BaseDistribution, rng: random.Random) -> Any:
-    """A value of a distribution."""
+    """A random value of a distribution."""
     if isinstance(distribution, CategoricalDistribution):
         return rng.choice(distribution.choices)
     assert isinstance(distribution, IntDistribution | FloatDistribution)
@@ -76,12 +76,11 @@ def draw(distribution: BaseDistribution, rng: random.Random) -> Any:
 def explore(
     space: SpaceModule, scale: str, estimators: Sequence[str], models: Sequence[str]
 ) -> list[Probe]:
-    """Run through the space often enough to have seen its branches."""
+    """Sample a space often enough to reach all its branches."""
     rng = random.Random(SEED)
     probes = []
     for number in range(PROBES):
         trial = ProbeTrial(rng, number)
-        # To a space it is a trial like any other.
         settings = space.space(cast(optuna.Trial, trial), scale, estimators, models)
         values = {name: value for name, (_, value) in trial.asked.items()}
         asked = {name: distribution for name, (distribution, _) in trial.asked.items()}

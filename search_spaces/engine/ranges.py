@@ -1,4 +1,4 @@
-"""Ranges: how they are written, how a trial is asked for a value, and those that tasks share."""
+"""Ranges: short names for distributions, how a trial is asked, and the ranges tasks share."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,30 +15,30 @@ Ranges = Mapping[str, BaseDistribution]
 
 
 def choices(*values: Any) -> CategoricalDistribution:
-    """One of some values that have no useful order, or whose steps are uneven."""
+    """One of several values without a useful order or with uneven steps."""
     return CategoricalDistribution(values)
 
 
 def steps(low: int, high: int, step: int = 1) -> IntDistribution:
-    """A whole number, both ends included."""
+    """A whole number between `low` and `high`, both included."""
     return IntDistribution(low, high, step=step)
 
 
 def rate(low: float, high: float) -> FloatDistribution:
-    """A number that is right to a factor: searched by its logarithm."""
+    """A number whose order of magnitude matters, searched by its logarithm."""
     return FloatDistribution(low, high, log=True)
 
 
 def share(high: float, step: float, low: float = 0.0) -> FloatDistribution:
-    """In even steps, from 0 for what may be left out, such as dropout."""
+    """A number in even steps, by default from 0 for what may be off, such as dropout."""
     return FloatDistribution(low, high, step=step)
 
 
 SWITCH = choices(True, False)
 
-# What a read is worth shows some steps later: gamma 0.8 looks 5 steps ahead, 0.99 a hundred.
-# A weight or an entropy bonus is right to a factor, hence the logarithm; without a bonus reads
-# settle at once, above 0.3 they stay uniform. A baseline is always worth having.
+# The value of a read shows several steps later: gamma 0.8 looks 5 steps ahead, 0.99 a hundred.
+# For the weight and the entropy bonus the order of magnitude matters; without a bonus reads become
+# deterministic at once, above 0.3 they stay uniform. A baseline always helps.
 REINFORCE: Ranges = {
     "estimator.auxiliary": SWITCH,
     "estimator.gamma": FloatDistribution(0.8, 0.99),
@@ -47,8 +47,8 @@ REINFORCE: Ranges = {
     "estimator.entropy": rate(0.02, 0.3),
 }
 
-# The memory by scale. Contents are narrower than the narrowest hidden state of any task: a
-# micro-state is a summary (the paper's d_h > d_m).
+# The memory by scale. Contents are smaller than the smallest hidden state of any task, because a
+# micro-state is a summary (d_h > d_m in the paper).
 MEMORY: Mapping[str, Ranges] = {
     "smoke": {
         "memory.cells": steps(4, 32, 4),
@@ -67,8 +67,8 @@ MEMORY: Mapping[str, Ranges] = {
     },
 }
 
-# What only one model has.
-OF_MODELS: Mapping[str, Ranges] = {
+# Settings that only one model has.
+MODEL_RANGES: Mapping[str, Ranges] = {
     "zoneout": {
         "model.zoneout_cell": share(0.6, 0.1),
         "model.zoneout_hidden": share(0.2, 0.05),
@@ -95,4 +95,4 @@ def ask(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> Any:
             return trial.suggest_int(name, low, high, step=step, log=log)
         case FloatDistribution(low=low, high=high, step=step, log=log):
             return trial.suggest_float(name, low, high, step=step, log=log)
-    raise TypeError(f"{name}: no such distribution: {distribution!r}")
+    raise TypeError(f"{name} must have a distribution of Optuna, not {distribution!r}")

@@ -1,8 +1,7 @@
-"""How a sweep proposes trials."""
+"""The sampler of a sweep: TPE whose proposals do not become slower with every trial."""
 
 import heapq
 import warnings
-from collections.abc import Container
 from typing import Any, cast
 
 import optuna
@@ -11,18 +10,19 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-# Trials before TPE begins to model, the first guesses among them: it needs a few of each estimator.
+from search_spaces.engine.optuna_internals import MAX_BEST_TRIALS, study_with_trials
+
+# Random trials before TPE starts, including the first guesses: it needs a few per estimator.
 STARTUP_TRIALS = 10
-# TPE sets the best tenth of the trials against the others, but never more than the best 25. So from
-# 250 trials on only the others become more: the latest of them are enough.
-GOOD = 25
-LATEST = 10 * GOOD
+# The best trials are at most a tenth up to this number; beyond it only the others grow in number,
+# and the latest of them are enough.
+LATEST_TRIALS = 10 * MAX_BEST_TRIALS
 
 
 def sampler(seed: int) -> optuna.samplers.TPESampler:
-    """TPE over the joint distribution, branch by branch, aware of the trials still running."""
+    """Multivariate TPE per branch of the space that takes running trials into account."""
     with warnings.catch_warnings():
-        # Optuna may yet change these three; constraints.txt holds its version.
+        # Optuna may still change these three options; pyproject.toml caps its version.
         warnings.filterwarnings(
             "ignore",
             message=r".*``(multivariate|group|constant_liar)``",
@@ -30,18 +30,15 @@ def sampler(seed: int) -> optuna.samplers.TPESampler:
         )
         return BoundedTPE(
             n_startup_trials=STARTUP_TRIALS,
-            multivariate=True,  # sizes and rates go together
-            group=True,  # a conditional space is modelled by its branches
-            constant_liar=True,  # trials at the same time keep apart
+            multivariate=True,  # sizes and rates depend on each other
+            group=True,  # a conditional space has one model per branch
+            constant_liar=True,  # concurrent trials keep apart
             seed=seed,
         )
 
 
 class BoundedTPE(optuna.samplers.TPESampler):
-    """TPE whose proposals take hardly longer the more trials there were.
-
-    It looks through all that it is shown for every proposal, so it is shown a part of the study.
-    """
+    """TPE that sees a bounded number of trials, because every proposal goes through all of them."""
 
     def infer_relative_search_space(
         self, study: optuna.Study, trial: FrozenTrial
@@ -63,43 +60,25 @@ class BoundedTPE(optuna.samplers.TPESampler):
         return super().sample_independent(_bounded(study), trial, param_name, param_distribution)
 
 
-class _BoundedStudy:
-    """A study of which the sampler sees some trials only; all else is the study's."""
-
-    def __init__(self, study: optuna.Study) -> None:
-        self._study = study
-        self._shown = remembered(study.get_trials(deepcopy=False), study.direction)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._study, name)
-
-    def _get_trials(
-        self,
-        deepcopy: bool = True,
-        states: Container[TrialState] | None = None,
-        use_cache: bool = False,
-    ) -> list[FrozenTrial]:
-        return [trial for trial in self._shown if states is None or trial.state in states]
-
-
 def _bounded(study: optuna.Study) -> optuna.Study:
-    return cast(optuna.Study, _BoundedStudy(study))
+    trials = relevant_trials(study.get_trials(deepcopy=False), study.direction)
+    return study_with_trials(study, trials)
 
 
-def remembered(trials: list[FrozenTrial], direction: StudyDirection) -> list[FrozenTrial]:
-    """The best trials, the latest ones, and those that are running, in their order."""
+def relevant_trials(trials: list[FrozenTrial], direction: StudyDirection) -> list[FrozenTrial]:
+    """The best trials, the latest and the running ones, in their order."""
     measured = [t for t in trials if t.state in (TrialState.COMPLETE, TrialState.PRUNED)]
-    if len(measured) <= LATEST:
+    if len(measured) <= LATEST_TRIALS:
         return trials
     sign = 1.0 if direction is StudyDirection.MINIMIZE else -1.0
-    best = heapq.nsmallest(GOOD, measured, key=lambda trial: _rank(trial, sign))
+    best = heapq.nsmallest(MAX_BEST_TRIALS, measured, key=lambda trial: _rank(trial, sign))
     running = [trial for trial in trials if trial.state is TrialState.RUNNING]
-    shown = {trial.number: trial for trial in (*best, *measured[-LATEST:], *running)}
-    return [shown[number] for number in sorted(shown)]
+    relevant = {trial.number: trial for trial in (*best, *measured[-LATEST_TRIALS:], *running)}
+    return [relevant[number] for number in sorted(relevant)]
 
 
 def _rank(trial: FrozenTrial, sign: float) -> tuple[float, ...]:
-    """As TPE ranks them: complete ones by their value, then pruned ones that came furthest."""
+    """TPE's order: complete trials by value, then pruned ones, those with most steps first."""
     if trial.state is TrialState.COMPLETE:
         return 0, sign * cast(float, trial.value)
     step, value = max(trial.intermediate_values.items(), default=(-1, 0.0))

@@ -9,6 +9,7 @@ import torch
 
 from tardis_core.data.disk import replacing
 from tardis_core.errors import UserError
+from tardis_core.text import error_line
 
 FORMAT = 2
 
@@ -32,9 +33,9 @@ def load(path: Path) -> dict[str, Any]:
         if found != FORMAT:
             raise ValueError(f"its format is {found}, this version reads {FORMAT}")
     except Exception as error:  # the readers of torch, zip and pickle raise many kinds
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = error_line(error, limit=120)
         raise UserError(
-            f"{path} is not a checkpoint of this program or is damaged ({reason[:120]}); "
+            f"{path} is not a checkpoint of this program or is damaged ({reason}); "
             "use another checkpoint or start the run again"
         ) from error
     return values

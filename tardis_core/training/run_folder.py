@@ -22,6 +22,7 @@ from tardis_core.data.files import write_atomically
 from tardis_core.errors import UserError
 from tardis_core.models.network import Network
 from tardis_core.tasks.base import Signature
+from tardis_core.text import error_line
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Row, Trainer
 
@@ -105,7 +106,7 @@ def load_network(values: dict[str, Any], config: Config, path: Path) -> Network:
     except (KeyError, TypeError, RuntimeError) as error:
         raise UserError(
             f"{path} holds no weights of its own configuration "
-            f"({str(error).splitlines()[0][:120]}); give the folder of a run or its best.pt"
+            f"({error_line(error, limit=120)}); give the folder of a run or its best.pt"
         ) from error
     return network
 

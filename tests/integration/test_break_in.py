@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reliability.sweep_checks import Server, free_port
-from orchestrator.execution.tuner import RAY_SETTINGS
+from orchestrator.execution.cluster import RAY_SETTINGS
 from orchestrator.tracking.mlflow_store import prepare_store
 from tardis_core.errors import UserError
 from tests.support.mlflow_stores import EXPERIMENT, PATIENCE, fresh_sqlite, wait_for
+from tests.support.servers import Server, free_port
 
 TOKEN, OTHER = "a" * 64, "b" * 64
 PASSWORD = "correct horse battery"
@@ -69,7 +69,7 @@ def sweep(folder: Path, address: str, **variables: str) -> subprocess.Popen[str]
 def test_no_token_and_a_wrong_token_are_said_in_one_line(cluster: str, tmp_path: Path) -> None:
     none = sweep(tmp_path / "none", cluster)
     wrong = sweep(tmp_path / "wrong", cluster, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=OTHER)
-    for process, expected in ((none, "ours is missing"), (wrong, "ours is another one")):
+    for process, expected in ((none, "ours is missing"), (wrong, "ours does not match")):
         _, said = process.communicate(timeout=PATIENCE)
         lines = [line for line in said.splitlines() if line.startswith("error: ")]
         assert process.returncode == 2, said
@@ -83,7 +83,7 @@ def test_no_token_and_a_wrong_token_are_said_in_one_line(cluster: str, tmp_path:
 
 def test_the_right_token_gets_in(cluster: str, tmp_path: Path) -> None:
     name = "check_reachable"
-    check_reachable = f"from orchestrator.execution.ray_token import {name}; {name}('{cluster}')"
+    check_reachable = f"from orchestrator.execution.cluster import {name}; {name}('{cluster}')"
     token = tmp_path / "token"
     token.write_text(TOKEN)
     env = alone(tmp_path, PYTHONPATH=os.pathsep.join(sys.path), RAY_AUTH_MODE="token")

@@ -7,11 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from benchmarks.reliability.sweep_checks import TINY, events, runs, start, violations, wait_for
 from orchestrator.doctor import main as doctor
 from orchestrator.planning.plan import load_plan
 from tests.support.mlflow_stores import fresh_sqlite
+from tests.support.real_sweeps import TINY, events, runs, start, violations, wait_for
 
+pytestmark = pytest.mark.slow
 COMPARE = "orchestrator.compare"
 SETTINGS = {**TINY, "task.test_sequences": 16}
 

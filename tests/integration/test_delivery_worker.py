@@ -36,7 +36,7 @@ def test_a_delivery_that_is_killed_is_replaced_and_nothing_is_lost_or_twice(
 ) -> None:
     uri = fresh_sqlite(tmp_path / "store", tmp_path_factory)
     log = open_log(tmp_path / "sweep")
-    tracker = Tracker(log, uri, EXPERIMENT, SWEEP, apart=True)
+    tracker = Tracker(log, uri, EXPERIMENT, SWEEP, separate_process=True)
     tracker.start()
     events = sweep_events(trials=2, steps=6)
     log.append(*events[:5])

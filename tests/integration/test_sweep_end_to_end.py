@@ -12,7 +12,15 @@ import pytest
 from filelock import FileLock
 from optuna.trial import TrialState
 
-from benchmarks.reliability.sweep_checks import (
+from orchestrator.doctor import main as doctor
+from orchestrator.execution.checkpoints import experiments
+from orchestrator.execution.study import open_study
+from orchestrator.planning.plan import PLAN_FILE
+from orchestrator.tracking.events import Metrics
+from tests.support.browser import CHROMIUM, Browser
+from tests.support.mlflow_page import look, served
+from tests.support.mlflow_stores import fresh_sqlite
+from tests.support.real_sweeps import (
     TINY,
     events,
     expected_rungs,
@@ -24,15 +32,8 @@ from benchmarks.reliability.sweep_checks import (
     violations,
     wait_for,
 )
-from benchmarks.tools.browser import CHROMIUM, Browser
-from benchmarks.tools.screenshot import look, served
-from orchestrator.doctor import main as doctor
-from orchestrator.execution.checkpoints import experiments
-from orchestrator.execution.search import open_study
-from orchestrator.planning.plan import PLAN_FILE
-from orchestrator.tracking.events import Metrics
-from tests.support.mlflow_stores import fresh_sqlite
 
+pytestmark = pytest.mark.slow
 TRIALS, MORE = 4, 2
 UPDATES = TINY["training.updates"]
 STATUS = {TrialState.COMPLETE: "FINISHED", TrialState.PRUNED: "KILLED", TrialState.FAIL: "FAILED"}

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reliability.sweep_checks import Server, free_port
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import Metrics, SweepStarted, TrialEnded, TrialStarted
 from orchestrator.tracking.mlflow_store import prepare_store
@@ -26,6 +25,7 @@ from tests.support.mlflow_stores import (
     sweep_events,
     wait_for,
 )
+from tests.support.servers import Server, free_port
 
 # SQLAlchemy's driver for postgresql:// since 2.1; it was psycopg2 before.
 pytest.importorskip("psycopg", reason="needs psycopg[binary]")

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from benchmarks.reliability.sweep_checks import Server
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import Artifact
 from orchestrator.tracking.tracker import Tracker
@@ -23,6 +22,7 @@ from tests.support.mlflow_stores import (
     sweep_events,
     wait_for,
 )
+from tests.support.servers import Server
 
 
 @pytest.fixture(scope="module")

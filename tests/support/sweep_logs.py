@@ -5,8 +5,8 @@ from pathlib import Path
 import optuna
 from optuna.trial import TrialState
 
-from orchestrator.execution.search import study_storage
-from orchestrator.planning.plan import Candidate, SweepPlan
+from orchestrator.execution.study import study_storage
+from orchestrator.planning.plan import Candidate, ComparisonPlan, SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import Metrics, TrialEnded, TrialStarted
 from tardis_core.build import load_data
@@ -14,11 +14,14 @@ from tardis_core.config import make_config
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Trainer
 
+COMMON = {"task": "copy", "scale": "smoke", "trials": 6, "metric": "bce", "better": "lower"}
 
-def make_plan(name: str = "s", **more) -> SweepPlan:
-    made = SweepPlan(name, "copy", "smoke", trials=6, metric="bce", better="lower", **more)
-    made.folder.mkdir(parents=True)
-    return made
+
+def make_plan(name: str = "s", **more) -> SearchPlan:
+    """A search with a folder of its own."""
+    plan = SearchPlan(name, **{**COMMON, **more})
+    plan.folder.mkdir(parents=True)
+    return plan
 
 
 def params_of(rate: float, seed: int = 0, estimator: str = "gumbel") -> dict[str, object]:
@@ -49,7 +52,7 @@ COMPLETE, FAILED = ("FINISHED", {}), ("FAILED", {"error": "diverged"})
 PRUNED = ("KILLED", {"pruned": "true"})
 
 
-def fill(plan: SweepPlan, values: list) -> None:
+def fill(plan: SearchPlan, values: list) -> None:
     """Trials with these values: None is a failure, a tuple the last value of a pruned one."""
     study = optuna.create_study(
         study_name=plan.name,
@@ -74,17 +77,19 @@ def fill(plan: SweepPlan, values: list) -> None:
             record(plan, number, [value + 1, value, value + 0.5], COMPLETE, params)
 
 
-def comparison_plan(name: str = "c", labels=("a", "b"), seeds=(1, 2, 3), **more) -> SweepPlan:
+def comparison_plan(name: str = "c", labels=("a", "b"), seeds=(1, 2, 3), **more) -> ComparisonPlan:
+    """A comparison with a folder of its own."""
     candidates = tuple(Candidate(label, {"model": "tardis"}) for label in labels)
-    return make_plan(name, candidates=candidates, seeds=tuple(seeds), **more)
+    plan = ComparisonPlan(name, **{**COMMON, **more}, candidates=candidates, seeds=tuple(seeds))
+    plan.folder.mkdir(parents=True)
+    return plan
 
 
-def fill_comparison(plan: SweepPlan, values: dict[str, list[float]]) -> None:
-    """The values of each candidate, a seed each."""
+def fill_comparison(plan: ComparisonPlan, values: dict[str, list[float]]) -> None:
+    """The values of each candidate, one per seed."""
     for job in plan.jobs():
-        number, seed = job["number"], job["settings"]["seed"]
-        value = values[plan.candidate_of(number).label][plan.seeds.index(seed)]
-        record(plan, number, [value], COMPLETE, params_of(3e-3, seed))
+        value = values[job.candidate.label][plan.seeds.index(job.seed)]
+        record(plan, job.number, [value], COMPLETE, params_of(3e-3, job.seed))
 
 
 def put_weights(plan: SweepPlan, number: int, task: str = "copy") -> Path:

@@ -20,11 +20,12 @@ import pytest
 import ray
 
 import orchestrator
-from benchmarks.reliability.sweep_checks import free_port
-from orchestrator.api import Sweep, words
-from orchestrator.planning.options import parser, plan_from
+from orchestrator.api import Sweep
+from orchestrator.planning.options import SearchOptions
+from orchestrator.planning.planner import plan_from
 from orchestrator.sweep_command import main as sweep_command
 from tests.support.mlflow_stores import wait_for
+from tests.support.servers import free_port
 from tests.support.shell_blocks import ROOT, blocks, commands_of
 
 PAGE = ROOT / "docs" / "howto" / "serve.md"
@@ -124,7 +125,8 @@ def notebook_runs(monkeypatch, found: Sweep) -> None:
     """The code of the notebook, from top to bottom; its sweep is the one of the example."""
 
     def sweep(task, **options):
-        plan = plan_from(parser().parse_args(words(task, **options, name="of-the-notebook")))
+        options |= {"estimators": tuple(options["estimators"]), "name": "of-the-notebook"}
+        plan = plan_from(SearchOptions(task=task, **options))
         same = ("name", "sweep_id", "trials")
         assert replace(plan, **{each: getattr(found.plan, each) for each in same}) == found.plan
         return found

@@ -13,7 +13,8 @@ import ray
 import yaml
 from ray.autoscaler._private.util import prepare_config, validate_config
 
-from orchestrator.planning.options import parser, plan_from
+from orchestrator.planning.arguments import search_options
+from orchestrator.planning.planner import plan_from
 
 ROOT = Path(__file__).parents[3]
 DOCKER = ROOT / "docker"
@@ -159,7 +160,7 @@ def sweeps_in(text: str) -> list[list[str]]:
 def test_the_sweep_of_each_file_is_one_that_the_command_takes(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (arguments,) = sweeps_in((DOCKER / name).read_text())
-    plan = plan_from(parser().parse_args([*arguments, "--smoke"]))
+    plan = plan_from(search_options([*arguments, "--smoke"]))
     assert plan.autoscale
     assert plan.gpus_per_trial == 0.5
 

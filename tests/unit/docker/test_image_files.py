@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.execution.tuner import RAY_SETTINGS
+from orchestrator.execution.cluster import RAY_SETTINGS
 
 ROOT = Path(__file__).parents[3]
 DOCKER = ROOT / "docker"
@@ -47,10 +47,21 @@ def test_the_locks_are_on():
 
 def test_every_target_runs_as_a_user_without_rights_and_with_a_health_check():
     final = DOCKERFILE[DOCKERFILE.index(" AS base") :]
-    assert re.findall(r"^USER (.+)$", DOCKERFILE, re.MULTILINE) == ["1000:1000"]
     assert "HEALTHCHECK" in final
+    for stage in final.split("\nFROM "):
+        users = re.findall(r"^USER (.+)$", stage, re.MULTILINE)
+        assert users[-1:] in ([], ["1000:1000"]), stage  # without one: that of the base
     for target in ("cpu", "cuda"):
         assert f"FROM base AS {target}\n" in final
+
+
+def test_the_cuda_image_has_what_triton_needs_at_run_time():
+    stage = DOCKERFILE[DOCKERFILE.index("FROM base AS cuda") : DOCKERFILE.index("FROM base AS cpu")]
+    assert re.search(r"apt-get install .*\bgcc libc6-dev\b", stage)
+    (cache,) = re.findall(r"TRITON_CACHE_DIR=(\S+)", stage)
+    assert f"install --directory --owner tardis {cache}" in stage
+    base = re.findall(r"^ARG PYTHON_IMAGE=(.+)$", DOCKERFILE, re.MULTILINE)
+    assert base == ["docker.io/library/python:3.11-slim-bookworm"]  # it has Python's headers
 
 
 def test_what_the_image_copies_is_in_its_context():

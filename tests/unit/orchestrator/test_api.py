@@ -3,10 +3,11 @@
 import pytest
 
 import orchestrator
-from orchestrator.api import Sweep, sweep, words
-from orchestrator.planning.options import parser, plan_from
+from orchestrator import api
+from orchestrator.api import Sweep, compare, sweep
+from orchestrator.execution.driver import Outcome
 from tardis_core.errors import UserError
-from tests.support.sweep_logs import fill, make_plan
+from tests.support.sweep_logs import comparison_plan, fill, fill_comparison, make_plan
 
 
 @pytest.fixture(autouse=True)
@@ -22,41 +23,81 @@ def test_the_package_offers_the_function():
         orchestrator.sweeep  # noqa: B018
 
 
-def test_options_are_those_of_the_command():
-    made = words(
-        "copy",
-        smoke=True,
-        dry_run=False,
-        trials=3,
-        estimators=["gumbel", "reinforce"],
-        set={"memory.cells": 4, "model.hidden": 8},
-        name=None,
-    )
-    assert made == [
-        *("copy", "--smoke", "--trials", "3", "--estimators", "gumbel,reinforce"),
-        *("--set", "memory.cells=4", "--set", "model.hidden=8"),
-    ]
-    plan = plan_from(parser().parse_args(made))
-    assert (plan.trials, plan.scale, plan.fixed) == (
-        3,
-        "smoke",
-        {"memory.cells": "4", "model.hidden": "8"},
-    )
+@pytest.fixture
+def run_plans(monkeypatch):
+    """The plans that would have been run."""
+    plans = []
+
+    def run(plan, address=None):
+        plans.append(plan)
+        return Outcome(finished=True, waiting=0, refused=0)
+
+    monkeypatch.setattr(api, "run", run)
+    return plans
+
+
+def test_a_search_has_the_options_of_the_command(run_plans):
+    options = {"memory.cells": 4, "model.hidden": 8}
+    result = sweep("copy", scale="smoke", trials=3, set=options, time_budget="2m")
+    (plan,) = run_plans
+    assert result == Sweep(plan, finished=True)
+    assert (plan.trials, plan.scale, plan.time_budget) == (3, "smoke", 120.0)
+    assert plan.fixed == {"memory.cells": "4", "model.hidden": "8"}
+    assert plan.estimators == ("gumbel", "reinforce")
+    sweep("copy", scale="smoke", name="two", estimators=["gumbel"], models="tardis,lstm")
+    assert (run_plans[-1].estimators, run_plans[-1].models) == (("gumbel",), ("tardis", "lstm"))
+
+
+def test_a_comparison_has_the_options_of_the_command(run_plans):
+    compare("copy", scale="smoke", seeds=2, candidates=["lstm", "tardis:gumbel"], seed=3)
+    (plan,) = run_plans
+    assert [each.label for each in plan.candidates] == ["lstm", "tardis gumbel"]
+    assert (plan.seeds, plan.trials) == ((3, 4), 4)
+
+
+def test_a_search_is_confirmed_from_python_too(run_plans):
+    plan = make_plan(confirm_seeds=2)
+    fill(plan, [0.5, 0.1])
+    plan.save()
+    sweep(resume="s")
+    assert [each.name for each in run_plans] == ["s", "s-seeds"]
+
+
+@pytest.mark.parametrize("function", [sweep, compare])
+@pytest.mark.parametrize("option", ["dry_run", "trails"])
+def test_an_option_that_does_not_exist_runs_nothing(run_plans, function, option):
+    with pytest.raises(TypeError, match=option):
+        function("copy", **{option: True})
+    assert not run_plans
 
 
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
         ("copi", {}, "unknown task 'copi'"),
-        ("copy", {"trials": 0}, "--trials is a whole number from 1"),
-        ("copy", {"trails": 3}, "--trails"),
-        (None, {"resume": "nobody"}, "there is no sweep 'nobody'"),
+        ("copy", {"trials": -1}, "--trials must be a whole number from 0"),
+        ("copy", {"trials": 2.5}, "--trials must be a whole number from 0, not 2.5"),
+        ("copy", {"scale": "huge"}, "unknown scale 'huge'"),
+        ("copy", {"data": "maybe"}, "the data source is 'maybe'"),
+        ("copy", {"aggregate": "best"}, "--aggregate must be one of mean, worst, not 'best'"),
+        ("copy", {"time_budget": "soon"}, "must be a number with a unit"),
+        ("", {"resume": "nobody"}, "there is no sweep 'nobody'"),
     ],
 )
-def test_what_is_wrong_is_raised_before_anything_is_written(here, task, options, message):
+def test_errors_are_raised_before_anything_is_written(here, task, options, message):
     with pytest.raises(UserError, match=message):
         sweep(task, **options)
     assert not list(here.iterdir())
+
+
+def test_the_results_of_a_comparison_are_a_table():
+    plan = comparison_plan()
+    fill_comparison(plan, {"a": [0.1, 0.9, 0.9], "b": [0.5, 0.3, 0.4]})
+    plan.save()
+    assert Sweep.load("c").comparison["system"].tolist() == ["b", "a"]
+    make_plan("s").save()
+    with pytest.raises(UserError, match="s is a search"):
+        Sweep.load("s").comparison  # noqa: B018
 
 
 def test_results_are_tables():

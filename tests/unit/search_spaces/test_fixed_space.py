@@ -1,4 +1,4 @@
-"""`--set` fixes what would be searched; what depends on it follows."""
+"""`--set` fixes settings that would be searched; dependent settings follow."""
 
 import pickle
 
@@ -24,7 +24,7 @@ def fixed(task, **settings):
     return search_spaces.fix(search_spaces.load(task), names)
 
 
-def test_a_fixed_setting_is_in_the_result_and_unknown_to_the_study():
+def test_a_fixed_setting_is_returned_but_not_recorded_in_the_study():
     for trial, found in trials(fixed("ptb", memory__cells="32")):
         assert found["memory.cells"] == 32
         assert "memory.cells" not in trial.params
@@ -40,7 +40,7 @@ def test_fixing_nothing_changes_nothing():
     [
         ("memory.cells", "32", 32),
         ("memory.cells", 32, 32),
-        ("memory.cells", "1000", 1000),  # outside the range: the user's will
+        ("memory.cells", "1000", 1000),  # outside the range, deliberately
         ("memory.content", "32", 32),  # one of the choices
         ("memory.content", "48", 48),  # none of the choices
         ("training.learning_rate", "1e-3", 1e-3),
@@ -51,7 +51,7 @@ def test_fixing_nothing_changes_nothing():
         ("model.layer_norm", False, False),
     ],
 )
-def test_text_becomes_what_is_searched(name, text, value):
+def test_text_is_converted_to_the_searched_type(name, text, value):
     _, found = next(trials(search_spaces.fix(search_spaces.load("ptb"), {name: text})))
     assert found[name] == value
     assert type(found[name]) is type(value)
@@ -60,16 +60,20 @@ def test_text_becomes_what_is_searched(name, text, value):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("memory.cells", "many", r"memory\.cells must be a whole number.*8 to 32, step 4.*'many'"),
+        (
+            "memory.cells",
+            "many",
+            r"cells must be a whole number, not 'many'.*8 to 32, step 4",
+        ),
         ("memory.cells", "8.5", "whole number"),
         ("memory.cells", True, "whole number"),
-        ("memory.content", "wide", r"whole number.*one of 16, 32, 64.*'wide'"),
+        ("memory.content", "wide", r"whole number, not 'wide'.*one of 16, 32, 64"),
         ("training.learning_rate", "nan", "must be a number"),
         ("training.learning_rate", "inf", "must be a number"),
         ("model.layer_norm", "maybe", r"true or false.*'maybe'"),
     ],
 )
-def test_a_value_of_the_wrong_kind_is_answered_with_the_rule(name, value, message):
+def test_a_value_of_the_wrong_type_names_the_rule_and_the_range(name, value, message):
     space = search_spaces.fix(search_spaces.load("ptb"), {name: value})
     with pytest.raises(ValueError, match=message):
         next(trials(space))
@@ -104,8 +108,8 @@ def test_a_setting_of_another_branch_is_left_out_there():
         make_config("ptb", found.pop("model"), estimator, "small", overrides=found)
 
 
-def test_a_setting_that_no_open_branch_has_is_not_hidden():
-    """So that whoever resolves the configuration tells the user."""
+def test_a_setting_that_applies_nowhere_is_kept():
+    """So that resolving the configuration reports it to the user."""
     for space, estimators in [
         (fixed("ptb", estimator__gamma="0.9"), ("gumbel",)),
         (fixed("ptb", estimator__gamma="0.9", estimator="gumbel"), ALL),
@@ -114,20 +118,20 @@ def test_a_setting_that_no_open_branch_has_is_not_hidden():
         assert found["estimator.gamma"] == "0.9"
 
 
-def test_guesses_lose_what_is_fixed():
+def test_guesses_leave_out_fixed_settings():
     guesses = fixed("ptb", memory__cells="32").first_guesses("small", ALL)
     whole = search_spaces.load("ptb").first_guesses("small", ALL)
     assert guesses == [{k: v for k, v in point.items() if k != "memory.cells"} for point in whole]
 
 
-def test_guesses_that_contradict_go_and_those_that_become_equal_are_one():
+def test_contradicting_and_repeated_guesses_are_dropped():
     (gumbel,) = fixed("ptb", estimator="gumbel").first_guesses("small", ALL)
     assert "estimator.gamma" not in gumbel
     rows = fixed("ptb", model__reset_gates="true").first_guesses("small", ALL)
     assert [row.get("estimator.auxiliary") for row in rows] == [None, True, False]
 
 
-def test_fixed_twice_is_fixed():
+def test_a_fixed_space_can_be_fixed_further():
     space = search_spaces.fix(fixed("ptb", memory__cells="32"), {"estimator": "reinforce"})
     trial, found = next(trials(space))
     assert (found["memory.cells"], found["estimator"]) == (32, "reinforce")
@@ -148,7 +152,7 @@ def test_a_space_survives_pickling(task):
     assert copy.first_guesses() == space.first_guesses("small", ALL)
 
 
-def test_a_bound_space_needs_a_trial_only():
+def test_a_bound_space_needs_only_a_trial():
     space = search_spaces.load("copy")
     bound = search_spaces.bind(space, "smoke", ["gumbel"], ["tardis", "lstm"])
     models = {bound(optuna.create_study().ask())["model"] for _ in range(40)}
@@ -157,7 +161,7 @@ def test_a_bound_space_needs_a_trial_only():
 
 
 class Captor:
-    """Ray's way of listening in: only what is suggested through it is handed over."""
+    """As in Ray's OptunaSearch: only parameters suggested through it are passed on."""
 
     def __init__(self, trial):
         self.trial, self.captured = trial, {}
@@ -172,7 +176,7 @@ class Captor:
         return listening if item.startswith("suggest_") else inner
 
 
-def test_it_works_beneath_a_trial_that_is_itself_wrapped():
+def test_it_works_with_a_wrapped_trial():
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     captor = Captor(study.ask())
     found = fixed("copy", memory__cells="32").space(captor, "small", ALL)
@@ -181,7 +185,7 @@ def test_it_works_beneath_a_trial_that_is_itself_wrapped():
 
 
 class Older:
-    """A space in Optuna's older words."""
+    """A space with Optuna's older method names."""
 
     @staticmethod
     def space(trial, scale, estimators, models=()):
@@ -195,12 +199,12 @@ class Older:
 
 
 @pytest.mark.filterwarnings("ignore:suggest_:FutureWarning")
-def test_older_names_of_suggestions_are_fixed_too():
+def test_older_suggest_methods_can_be_fixed():
     trial, found = next(trials(search_spaces.fix(Older, {"a": "0.5", "b": "0.1"})))
     assert (found["a"], found["b"], set(trial.params)) == (0.5, 0.1, {"c"})
 
 
-def test_other_attributes_are_the_trials():
+def test_other_attributes_are_those_of_the_trial():
     class Numbered(Older):
         @staticmethod
         def space(trial, scale, estimators, models=()):

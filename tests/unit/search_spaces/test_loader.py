@@ -1,4 +1,4 @@
-"""Spaces by name and from a user's file; every mistake is one clear sentence."""
+"""Spaces by name and from a user's file; every error is one clear sentence."""
 
 import pickle
 
@@ -74,7 +74,7 @@ def test_a_space_is_pickled_as_its_source(tmp_path):
     assert again.first_guesses() == bound.first_guesses()
 
 
-def test_other_models_are_for_files_that_take_them(tmp_path):
+def test_other_models_need_a_file_that_accepts_them(tmp_path):
     with pytest.raises(ValueError, match=r"mine\.py: to search the models lstm, space must take"):
         ask(search_spaces.load_file(write(tmp_path, GOOD)), ("lstm",))
     text = "def space(trial, scale, estimators, models=()):\n    return {'model': models[0]}\n"
@@ -84,11 +84,11 @@ def test_other_models_are_for_files_that_take_them(tmp_path):
 @pytest.mark.parametrize(
     "optional", ["task=''", "*, task=''", "task='', models=()", "models=(), task=''", "**named"]
 )
-def test_a_file_of_several_tasks_is_told_which(tmp_path, optional):
-    told = "named['task']" if optional == "**named" else "task"
-    text = f"def space(trial, scale, estimators, {optional}):\n    return {{'told': {told}}}\n"
+def test_a_file_for_several_tasks_is_given_the_task(tmp_path, optional):
+    task = "named['task']" if optional == "**named" else "task"
+    text = f"def space(trial, scale, estimators, {optional}):\n    return {{'task': {task}}}\n"
     space = search_spaces.load_file(write(tmp_path, text), "recall")
-    assert ask(space) == ask(pickle.loads(pickle.dumps(space))) == {"told": "recall"}
+    assert ask(space) == ask(pickle.loads(pickle.dumps(space))) == {"task": "recall"}
 
 
 @pytest.mark.parametrize(
@@ -115,19 +115,19 @@ def test_a_broken_file_is_one_clear_sentence(tmp_path, text, message):
 
 
 @pytest.mark.parametrize("name", ["absent.py", "."])
-def test_a_file_that_is_not_there_is_named(tmp_path, name):
+def test_a_missing_file_is_named(tmp_path, name):
     with pytest.raises(ValueError, match="must be a Python file that can be read, not"):
         search_spaces.load_file(tmp_path / name)
 
 
-def test_a_space_that_fails_when_it_is_asked_is_told(tmp_path):
+def test_a_space_that_fails_is_named_with_its_error(tmp_path):
     text = "def space(trial, scale, estimators):\n    return {}[scale]\n"
     space = search_spaces.load_file(write(tmp_path, text))
-    with pytest.raises(ValueError, match=r"mine\.py: space must run, .* with KeyError: 'smoke'"):
+    with pytest.raises(ValueError, match=r"mine\.py: space must not fail, .* KeyError: 'smoke'"):
         ask(space)
 
 
-def test_a_space_that_returns_no_settings_is_told(tmp_path):
+def test_a_space_must_return_settings(tmp_path):
     space = search_spaces.load_file(write(tmp_path, "def space(trial, scale, estimators): ...\n"))
     with pytest.raises(ValueError, match="must return a dictionary of settings, not None"):
         ask(space)

@@ -1,4 +1,4 @@
-"""Every space keeps the same promises; a new file in search_spaces/ joins by itself."""
+"""The contract of every space; a new file in search_spaces/ is tested automatically."""
 
 import itertools
 
@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from optuna.samplers import RandomSampler
 
 import search_spaces
-from search_spaces.engine.ranges import OF_MODELS
+from search_spaces.engine.ranges import MODEL_RANGES
 from tardis_core.config import make_config
 from tardis_core.models.base import MODELS
 from tardis_core.scales import SCALES
 from tardis_core.tasks.base import TASKS
 
-SETS = [("gumbel",), ("reinforce",), ("gumbel", "reinforce")]
+ALL = ("gumbel", "reinforce")
+ESTIMATORS = [("gumbel",), ("reinforce",), ALL]
 BOTH = ("tardis", "lstm")
-CASES = list(itertools.product(search_spaces.names(), SCALES, SETS))
 VARIED_IN_EVERY_TASK = {
     "memory.cells",
     "memory.address",
@@ -29,9 +29,10 @@ VARIED_IN_EVERY_TASK = {
     "training.clip",
 }
 optuna.logging.set_verbosity(optuna.logging.WARNING)
+each_task = pytest.mark.parametrize("task", search_spaces.names())
 
 
-def sampled(task, scale, estimators, models=search_spaces.DEFAULT_MODELS, seed=0, count=100):
+def sampled(task, scale, estimators, models=search_spaces.DEFAULT_MODELS, seed=0, count=25):
     study = optuna.create_study(sampler=RandomSampler(seed=seed))
     space = search_spaces.load(task)
     for _ in range(count):
@@ -39,108 +40,103 @@ def sampled(task, scale, estimators, models=search_spaces.DEFAULT_MODELS, seed=0
         yield trial, space.space(trial, scale, estimators, models)
 
 
-def resolve(task, scale, found):
-    names = ("model", "estimator")
-    overrides = {key: value for key, value in found.items() if key not in names}
-    return make_config(task, found["model"], found["estimator"], scale, overrides=overrides)
+def resolve(task, scale, proposal):
+    overrides = {key: value for key, value in proposal.items() if "." in key}
+    return make_config(task, proposal["model"], proposal["estimator"], scale, overrides=overrides)
+
+
+def check_proposal(task, scale, trial, proposal):
+    """The configuration of a proposal, which must be valid and agree with the trial."""
+    config = resolve(task, scale, proposal)
+    resolved = config.settings() | {"model": config.model, "estimator": config.estimator}
+    # Ray passes the parameters of the trial on, so they must agree with the settings.
+    assert trial.params.items() <= proposal.items() <= resolved.items(), (scale, proposal)
+    return config
 
 
 def test_every_task_has_a_space():
     assert search_spaces.names() == TASKS.names()
 
 
-@pytest.mark.parametrize(("task", "scale", "estimators"), CASES)
-def test_what_is_proposed_is_a_run(task, scale, estimators):
-    seen = set()
-    for trial, found in sampled(task, scale, estimators):
-        config = resolve(task, scale, found)
-        assert config.estimator in estimators
-        resolved = config.settings() | {"model": config.model, "estimator": config.estimator}
-        # Ray hands the parameters of the trial over: they must say the same as the settings.
-        assert trial.params.items() <= found.items() <= resolved.items()
-        seen.add(config.estimator)
-    assert seen == set(estimators)
+@each_task
+def test_every_proposal_is_a_valid_run(task):
+    for scale, estimators in itertools.product(SCALES, ESTIMATORS):
+        seen = {
+            check_proposal(task, scale, trial, proposal).estimator
+            for trial, proposal in sampled(task, scale, estimators)
+        }
+        assert seen == set(estimators), scale
 
 
-@pytest.mark.parametrize("task", search_spaces.names())
-@pytest.mark.parametrize("scale", SCALES)
-def test_what_is_proposed_is_a_run_for_other_models_too(task, scale):
-    seen = set()
-    for _, found in sampled(task, scale, ("gumbel", "reinforce"), BOTH):
-        seen.add((found["model"], resolve(task, scale, found).estimator))
-    assert seen == {("lstm", "none"), ("tardis", "gumbel"), ("tardis", "reinforce")}
+@each_task
+def test_models_without_estimator_are_searched_beside_tardis(task):
+    for scale in SCALES:
+        seen = set()
+        for trial, proposal in sampled(task, scale, ALL, BOTH):
+            config = check_proposal(task, scale, trial, proposal)
+            seen.add((config.model, config.estimator))
+        assert seen == {("lstm", "none"), ("tardis", "gumbel"), ("tardis", "reinforce")}, scale
 
 
-@pytest.mark.parametrize("model", MODELS.names())
-@pytest.mark.parametrize("task", search_spaces.names())
-@pytest.mark.parametrize("scale", SCALES)
-def test_every_model_is_searched_over_settings_that_it_has(task, scale, model):
-    asked = set()
-    for trial, found in sampled(task, scale, ("gumbel", "reinforce"), (model,), count=8):
-        config = resolve(task, scale, found)
-        assert config.model == model
-        resolved = config.settings() | {"model": config.model, "estimator": config.estimator}
-        assert trial.params.items() <= found.items() <= resolved.items()
-        asked |= found.keys()
-    # What only this model has is searched, unless it is a detail that nobody turns.
-    assert set(OF_MODELS.get(model, {})) <= asked
+@each_task
+def test_every_model_is_searched_over_its_own_settings(task):
+    for scale, model in itertools.product(SCALES, MODELS.names()):
+        asked = set()
+        for trial, proposal in sampled(task, scale, ALL, (model,), count=8):
+            assert check_proposal(task, scale, trial, proposal).model == model
+            asked |= proposal.keys()
+        assert set(MODEL_RANGES.get(model, {})) <= asked, (scale, model)
 
 
-def test_ranges_are_of_models_that_there_are():
-    assert set(OF_MODELS) <= set(MODELS.names())
+def test_ranges_belong_to_registered_models():
+    assert set(MODEL_RANGES) <= set(MODELS.names())
 
 
-@pytest.mark.parametrize("task", search_spaces.names())
-@pytest.mark.parametrize("scale", SCALES)
-def test_a_micro_state_is_narrower_than_the_hidden_state(task, scale):
-    for _, found in sampled(task, scale, ("gumbel",)):
-        assert found["memory.content"] < found["model.hidden"]
+@each_task
+def test_a_micro_state_is_smaller_than_the_hidden_state(task):
+    for scale in SCALES:
+        for _, proposal in sampled(task, scale, ("gumbel",)):
+            assert proposal["memory.content"] < proposal["model.hidden"], scale
 
 
-@pytest.mark.parametrize("task", search_spaces.names())
-def test_the_space_has_what_the_paper_varies(task):
-    _, found = next(sampled(task, "paper", ("reinforce",)))
-    assert found.keys() >= VARIED_IN_EVERY_TASK
-    assert found.keys() >= {"estimator.auxiliary", "estimator.gamma", "estimator.entropy"}
+@each_task
+def test_the_space_contains_what_the_paper_varies(task):
+    _, proposal = next(sampled(task, "paper", ("reinforce",)))
+    assert proposal.keys() >= VARIED_IN_EVERY_TASK
+    assert proposal.keys() >= {"estimator.auxiliary", "estimator.gamma", "estimator.entropy"}
 
 
-@pytest.mark.parametrize("task", search_spaces.names())
+@each_task
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=15, deadline=None)
-def test_only_reinforce_trials_have_its_settings(task, seed):
-    for trial, found in sampled(task, "small", ("gumbel", "reinforce"), BOTH, seed, count=4):
-        has = any(name.startswith("estimator.") for name in found.keys() | trial.params.keys())
-        assert has == ("estimator.gamma" in trial.params) == (found["estimator"] == "reinforce")
-
-
-@pytest.mark.parametrize("task", search_spaces.names())
-@given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=15, deadline=None)
-def test_a_model_without_memory_has_no_settings_of_one(task, seed):
-    for trial, found in sampled(task, "small", ("gumbel", "reinforce"), BOTH, seed, count=4):
-        names = found.keys() | trial.params.keys()
-        memory = {name for name in names if name.startswith(("memory.", "model.reset_"))}
-        assert bool(memory) == (found["model"] == "tardis")
-        assert ("estimator" in trial.params) == (found["model"] == "tardis")
+def test_conditional_settings_depend_on_model_and_estimator(task, seed):
+    for trial, proposal in sampled(task, "small", ALL, BOTH, seed, count=4):
+        names = proposal.keys() | trial.params.keys()
+        reinforce = proposal["estimator"] == "reinforce"
+        assert any(name.startswith("estimator.") for name in names) == reinforce
+        assert ("estimator.gamma" in trial.params) == reinforce
+        tardis = proposal["model"] == "tardis"
+        assert any(name.startswith(("memory.", "model.reset_")) for name in names) == tardis
+        assert ("estimator" in trial.params) == tardis
 
 
 @pytest.mark.parametrize("task", ["copy", "recall"])
-def test_details_of_what_is_off_are_not_searched(task):
-    for _, found in sampled(task, "small", ("reinforce",)):
-        assert ("model.reset_bias" in found) == found["model.reset_gates"]
-        assert ("estimator.auxiliary_share" in found) == found["estimator.auxiliary"]
-        assert ("estimator.auxiliary_until" in found) == found["estimator.auxiliary"]
+def test_details_of_an_option_that_is_off_are_not_searched(task):
+    for _, proposal in sampled(task, "small", ("reinforce",)):
+        assert ("model.reset_bias" in proposal) == proposal["model.reset_gates"]
+        assert ("estimator.auxiliary_share" in proposal) == proposal["estimator.auxiliary"]
+        assert ("estimator.auxiliary_until" in proposal) == proposal["estimator.auxiliary"]
 
 
-@pytest.mark.parametrize("task", search_spaces.names())
+@each_task
 def test_the_order_of_the_estimators_does_not_matter(task):
-    """A study refuses the same choices in another order."""
-    one = [found for _, found in sampled(task, "small", ("gumbel", "reinforce"), count=5)]
-    two = [found for _, found in sampled(task, "small", ("reinforce", "gumbel"), count=5)]
+    """A study rejects the same choices in another order."""
+    one = [proposal for _, proposal in sampled(task, "small", ("gumbel", "reinforce"), count=5)]
+    two = [proposal for _, proposal in sampled(task, "small", ("reinforce", "gumbel"), count=5)]
     assert one == two
 
 
-@pytest.mark.parametrize("task", search_spaces.names())
+@each_task
 def test_wrong_arguments_name_the_choices(task):
     space, trial = search_spaces.load(task), optuna.create_study().ask()
     with pytest.raises(ValueError, match=r"scale 'huge'.*smoke, small, paper"):

@@ -1,4 +1,4 @@
-"""python -m tardis_core.evaluate: the figures of a run again, and one line for what is wrong."""
+"""python -m tardis_core.evaluate: the metrics of a run again, and one line for each error."""
 
 import dataclasses
 import json
@@ -34,15 +34,15 @@ def run(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("split", "name"), [("test", "test"), ("valid", "validation")])
-def test_the_figures_are_those_of_the_result(run, capsys, split, name):
+def test_the_metrics_are_those_of_the_result(run, capsys, split, name):
     assert main([str(run), "--split", split, "--json"]) == 0
     measured = json.loads(capsys.readouterr().out)
     assert measured["bce"] == json.loads((run / "result.json").read_text())[name]["bce"]
 
 
-def test_a_checkpoint_file_will_do(run, capsys):
+def test_a_checkpoint_file_is_evaluated(run, capsys):
     assert main([str(run / "checkpoint.pt")]) == 0
-    assert "update 4, test split of copy" in capsys.readouterr().out
+    assert "seed 0, update 4: test split\n" in capsys.readouterr().out
 
 
 def test_uniform_reads_are_those_of_urmann_with_the_same_weights(run, capsys):
@@ -63,16 +63,16 @@ def test_uniform_reads_are_those_of_urmann_with_the_same_weights(run, capsys):
 
 def refused(capsys, *arguments):
     assert main(list(arguments)) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("error: ")
-    assert said.err.count("\n") == 1
-    return said.err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+    return captured.err
 
 
-def test_what_is_wrong_is_said_in_one_line(run, tmp_path, capsys):
+def test_errors_are_one_line(run, tmp_path, capsys):
     assert "there is no checkpoint" in refused(capsys, str(tmp_path / "nothing"))
-    assert "valid, test, not 'train'" in refused(capsys, str(run), "--split", "train")
+    assert "choose from 'valid', 'test'" in refused(capsys, str(run), "--split", "train")
 
 
 def test_weights_that_do_not_fit_are_refused(run, tmp_path, capsys):

@@ -15,10 +15,11 @@ from orchestrator.common import permissions
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.common.permissions import check_folder
 from orchestrator.common.redaction import masked
-from orchestrator.execution import ray_token
+from orchestrator.execution import cluster
 from orchestrator.execution.driver import _params
-from orchestrator.planning.options import parser, plan_from
+from orchestrator.planning.options import SearchOptions
 from orchestrator.planning.plan import SweepPlan, load_plan
+from orchestrator.planning.planner import plan_from
 from orchestrator.sweep_command import main
 from orchestrator.tracking.mlflow_store import existing_store
 from tardis_core.errors import UserError
@@ -32,14 +33,13 @@ def plan(tmp_path, monkeypatch) -> SweepPlan:
     monkeypatch.chdir(tmp_path)
     uri = f"postgresql://me:{SECRET}@nowhere/db"
     storage = f"s3://key:{SECRET}@bucket/ray"
-    made = plan_from(
-        parser().parse_args(
-            ["copy", "--smoke", "--name", "one", "--tracking-uri", uri, "--storage", storage]
-        )
+    options = SearchOptions(
+        task="copy", scale="smoke", name="one", tracking_uri=uri, storage=storage
     )
-    made.folder.mkdir(parents=True)
-    made.save()
-    return made
+    plan = plan_from(options)
+    plan.folder.mkdir(parents=True)
+    plan.save()
+    return plan
 
 
 class Bomb:
@@ -71,7 +71,7 @@ def test_a_sweep_that_others_can_write_is_not_resumed(plan, capsys, mode):
     (plan.folder / "ray").chmod(mode)
     assert main(["--resume", "one"]) == 2
     said = capsys.readouterr().err
-    assert "sweeps/one/ray can be written by everybody" in said
+    assert "sweeps/one/ray can be written by everyone" in said
     assert said.count("\n") == 1
     assert not Path("exploded").exists()
 
@@ -88,7 +88,7 @@ def test_nor_one_with_files_of_somebody_else(plan, name):
 def test_nor_one_on_a_way_that_others_can_lead_elsewhere(plan, tmp_path):
     check_folder(plan.folder)
     tmp_path.chmod(0o777)
-    with pytest.raises(UserError, match="can be written by everybody"):
+    with pytest.raises(UserError, match="can be written by everyone"):
         check_folder(plan.folder)
     tmp_path.chmod(0o1777)  # as /tmp: nobody can replace what is ours
     check_folder(plan.folder)
@@ -104,13 +104,13 @@ def test_a_file_that_goes_while_one_looks_is_no_matter(plan, monkeypatch):
 def test_a_plan_cannot_name_a_path(plan, key):
     path = plan.folder / "sweep.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), key: "../../x"}))
-    with pytest.raises(UserError, match="letters, digits, dot, dash and underscore"):
+    with pytest.raises(UserError, match="letters, digits, dots, dashes and underscores"):
         load_plan("one")
 
 
 @pytest.mark.parametrize("name", ["../../x", "/etc/x", "a/b", "..", ".hidden", "a\0b", "a\nb", ""])
 def test_names_that_lead_elsewhere_are_refused(name):
-    with pytest.raises(UserError, match="the name of a sweep is letters"):
+    with pytest.raises(UserError, match="the name of a sweep has letters"):
         load_plan(name)
 
 
@@ -185,14 +185,14 @@ def test_masking(text, expected):
 
 def test_the_token_of_this_machine_is_for_its_owner_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    ray_token.ensure_private_token()
+    cluster.ensure_private_token()
     path = tmp_path / ".ray" / "auth_token"
     token = path.read_text()
     assert len(token) == 64
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     path.chmod(0o644)  # as Ray writes it
-    ray_token.ensure_private_token()
+    cluster.ensure_private_token()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert path.read_text() == token
 
@@ -200,7 +200,7 @@ def test_the_token_of_this_machine_is_for_its_owner_alone(tmp_path, monkeypatch)
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nothing", "no.such.host.invalid:6379"])
 def test_a_cluster_that_is_not_there_is_said_at_once(address):
     with pytest.raises(UserError, match="must be HOST:PORT of a Ray cluster that is running"):
-        ray_token.check_reachable(address)
+        cluster.check_reachable(address)
 
 
 def test_mlflow_loads_no_pickles(tmp_path, monkeypatch):

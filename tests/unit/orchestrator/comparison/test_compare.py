@@ -1,36 +1,18 @@
-"""Comparing what has been measured: groups, numbers, verdicts, reports, and what is refused."""
+"""The command that compares: candidates, what exists already, and what is refused."""
 
-import re
-
-import numpy as np
-import pandas as pd
 import pytest
-from mlflow import MlflowClient
 
-from benchmarks.reliability.sweep_checks import free_port
-from orchestrator.compare import main, paper_candidates, parser, plan_from
-from orchestrator.comparison import report as comparison_report
-from orchestrator.comparison import runs as comparison_runs
-from orchestrator.comparison import tables
+from orchestrator.compare import main
+from orchestrator.comparison import runs, tables
 from orchestrator.planning import dry_run
-from orchestrator.tracking.event_log import EventLog
-from orchestrator.tracking.events import SweepStarted, SweepTags
-from orchestrator.tracking.tracker import Tracker
+from orchestrator.planning.arguments import comparison_options
+from orchestrator.planning.planner import paper_candidates, plan_from
 from tardis_core import paper
 from tardis_core.config import make_config
-from tardis_core.errors import UserError
 from tardis_core.models.base import MODELS
 from tardis_core.tasks.base import TASKS
-from tests.support.mlflow_stores import PATIENCE
-from tests.support.sweep_logs import (
-    COMPLETE,
-    comparison_plan,
-    fill,
-    fill_comparison,
-    make_plan,
-    params_of,
-    record,
-)
+from tests.support.comparisons import data_of, start
+from tests.support.sweep_logs import comparison_plan, fill, fill_comparison, make_plan
 
 
 @pytest.fixture(autouse=True)
@@ -40,170 +22,25 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def start(plan, **tags):
-    log = EventLog(plan.folder)
-    log.append(SweepStarted(plan.name, {"data": "copy", "data.real": "True", **tags}))
-    log.close()
-    plan.save()
-
-
-def compared(values, seeds=(1, 2), **tags):
-    plan = comparison_plan(labels=tuple(values), seeds=seeds)
-    start(plan, **tags)
-    fill_comparison(plan, values)
-    return plan, comparison_runs.of_plan(plan)
-
-
-def test_a_comparison_in_numbers():
-    _, found = compared({"a": [0.4, 0.2], "b": [0.1, 0.01]})
-    values = tables.by_seed(found)
-    assert values.loc[1].tolist() == [0.4, 0.1]
-    table = tables.summary(found).set_index("system")
-    assert table.index.tolist() == ["b", "a"]
-    assert table["mean"].to_dict() == pytest.approx({"a": 0.3, "b": 0.055})
-    assert table.loc["a", "deviation"] == pytest.approx(0.2 / 2**0.5)
-    assert table["solved"].to_dict() == {"a": "0 of 2", "b": "1 of 2"}
-
-
-def test_differences_are_paired_by_seed():
-    _, found = compared({"a": [1.0, 2.0, 3.0], "b": [1.1, 2.1, 3.1]}, seeds=(1, 2, 3))
-    (row,) = tables.differences(found).to_dict("records")
-    assert (row["better"], row["than"], row["pairs"]) == ("a", "b", 3)
-    assert row["by"] == pytest.approx(0.1)
-    assert row["low"] == pytest.approx(0.1)  # every pair differs by the same, whatever the spread
-    assert row["p"] == 2 / 2**3
-
-
-def test_a_verdict_is_as_strong_as_the_runs_allow():
-    assert tables.verdict(0.1, 0.2, 0.25, 3).startswith("undecided: 3 pairs cannot tell, 6")
-    assert tables.verdict(0.1, 0.2, 2 / 2**6, 6) == "yes"
-    assert tables.verdict(-0.1, 0.2, 0.2, 6) == "undecided"
-
-
-def test_the_test_split_is_compared_where_every_run_has_it():
-    plan = comparison_plan(labels=("a",), seeds=(1, 2))
-    start(plan)
-    record(plan, 0, [0.5], COMPLETE, params_of(3e-3, 1), test=0.7)
-    record(plan, 1, [0.4], COMPLETE, params_of(3e-3, 2))
-    assert comparison_runs.of_plan(plan).split == "valid"
-    record(plan, 1, [], None, params_of(3e-3, 2), test=0.6)
-    record(plan, 1, [], COMPLETE, params_of(3e-3, 2))
-    found = comparison_runs.of_plan(plan)
-    assert found.split == "test"
-    assert tables.by_seed(found)["a"].tolist() == [0.7, 0.6]
-
-
-def test_the_papers_figures_stand_beside_real_data_only():
-    label = "TARDIS + Gumbel ST"
-    plan, found = compared({label: [0.4, 0.2]})
-    assert tables.summary(found)["paper"].tolist() == ["Success"]
-    start(plan)
-    _, made_up = compared_again(plan, {"data.real": "False"})
-    assert "paper" not in tables.summary(made_up)
-    assert "made up" in comparison_report.headline(made_up)
-
-
-def compared_again(plan, tags):
-    log = EventLog(plan.folder)
-    log.append(SweepTags(tags))
-    log.close()
-    return plan, comparison_runs.of_plan(plan)
-
-
 def test_searches_are_compared_at_equal_numbers_of_trials(capsys):
     for name, values in (("one", [0.5, 0.1, 0.3]), ("two", [0.4, 0.2, (0.6,), None])):
         plan = make_plan(name)
         start(plan)
         fill(plan, values)
     assert main(["--sweeps", "one,two"]) == 0
-    found = comparison_runs.of_sweeps(["one", "two"])
+    found = runs.of_sweeps(["one", "two"])
     assert {group.label.partition(":")[0] for group in found.groups} == {"one", "two"}
     assert sum(len(group.runs) for group in found.groups) == 6  # the pruned one was paid for, too
     curves = tables.best_of(found)
     first = curves[[column for column in curves if column.startswith("one")]]
     assert (first.diff().dropna() <= 0).all(axis=None)
-    assert "expected best validation" in capsys.readouterr().out
-
-
-def test_the_page_needs_no_network_and_holds_everything(here):
-    plan, found = compared({"a": [0.4, 0.2], "b": [0.1, 0.3]})
-    paths = comparison_report.write(found, here / "out")
-    assert all(path.exists() for path in paths)
-    page = (here / "out" / "report.html").read_text()
-    assert not re.findall(r'(?:src|href)="(?!data:)', page)
-    assert page.count("data:image/png;base64,") == 3
-    assert f"python -m orchestrator.compare --sweeps {plan.name}" in page
-    assert "python -m tardis_core.train copy --model tardis --estimator gumbel" in page
-    assert pd.read_csv(here / "out" / "by_seed.csv")["b"].tolist() == [0.1, 0.3]
-
-
-def test_runs_of_mlflow_are_grouped_by_all_but_the_seed(here, capsys):
-    uri = f"sqlite:///{here}/mlflow.db"
-    plan = comparison_plan(labels=("a", "b"), seeds=(1, 2))
-    start(plan)
-    for job in plan.jobs():
-        number, seed = job["number"], job["settings"]["seed"]
-        rate = {"a": 3e-3, "b": 1e-3}[plan.candidate_of(number).label]
-        record(plan, number, [seed + rate], COMPLETE, params_of(rate, seed))
-    log = EventLog(plan.folder)
-    tracker = Tracker(log, uri, "tardis-copy", plan.sweep_id)
-    tracker.start()
-    assert tracker.close(PATIENCE) == 0
-    log.close()
-    client = MlflowClient(uri)
-    every = client.search_runs([client.get_experiment_by_name("tardis-copy").experiment_id])
-    ids = [run.info.run_id for run in every if "tardis.trial" in run.data.tags]
-    found = comparison_runs.of_runs(ids, uri)
-    labels = [
-        "tardis gumbel training.learning_rate=0.001",
-        "tardis gumbel training.learning_rate=0.003",
-    ]
-    assert sorted(group.label for group in found.groups) == labels
-    table = tables.by_seed(found)
-    assert table[labels[0]].tolist() == [1.001, 2.001]
-    assert main(["--runs", ",".join([*ids, ids[0]]), "--tracking-uri", uri]) == 0
-    table = pd.read_csv(here / "comparisons" / "copy" / "comparison.csv")
-    assert table["runs"].tolist() == [2, 2]  # one that is named twice counts once
-    assert main(["--runs", ids[0], "--tracking-uri", uri, "--out", "/dev/null/x"]) == 2
-    assert "--out must be a folder that can be written, not /dev/null/x" in capsys.readouterr().err
-    client.log_metric(ids[0], "valid_bce", float("nan"), timestamp=1, step=0)
-    assert comparison_runs.of_runs(ids[:1], uri).groups[0].runs[0].valid < 3
-    other = client.create_run(every[0].info.experiment_id, tags={"mlflow.parentRunId": "p"})
-    for key, value in {**client.get_run(ids[0]).data.params, "task": "recall"}.items():
-        client.log_param(other.info.run_id, key, value)
-    assert main(["--runs", f"{ids[0]},{other.info.run_id}", "--tracking-uri", uri]) == 2
-    assert "only runs of one task can be compared, not of copy, recall" in capsys.readouterr().err
-    (parent,) = [run.info.run_id for run in every if "tardis.trial" not in run.data.tags]
-    assert main(["--runs", parent, "--tracking-uri", uri]) == 2
-    assert "is not a trial" in capsys.readouterr().err
-    assert main(["--runs", "nobody", "--tracking-uri", uri]) == 2
-    assert "there is no run 'nobody'" in capsys.readouterr().err
-
-
-def test_a_stand_in_is_not_compared_with_the_real_data():
-    compared({"a": [0.4, 0.2]}, **{"data.sha256": "1"})
-    other = comparison_plan("d", labels=("a",), seeds=(1, 2))
-    start(other, data="copy-standin", **{"data.sha256": "2"})
-    fill_comparison(other, {"a": [0.4, 0.2]})
-    with pytest.raises(UserError, match=r"the same data .* copy \(1\) and copy-standin \(2\)"):
-        comparison_runs.of_sweeps(["c", "d"])
-
-
-def test_systems_of_two_comparisons_are_told_apart():
-    for name, values in (("one", [0.4, 0.2]), ("two", [0.1, 0.3])):
-        plan = comparison_plan(name, labels=("a", f"only {name}"), seeds=(1, 2))
-        start(plan)
-        fill_comparison(plan, {"a": values, f"only {name}": [0.5, 0.6]})
-    found = comparison_runs.of_sweeps(["one", "two"])
-    assert [each.label for each in found.groups] == ["one: a", "only one", "two: a", "only two"]
-    assert tables.by_seed(found)["two: a"].tolist() == [0.1, 0.3]
-    assert len(tables.differences(found)) == 6
+    assert "Expected best validation" in capsys.readouterr().out
 
 
 def test_no_runs_another_task_and_a_search_are_refused(capsys):
     plan = comparison_plan(labels=("a",), seeds=(1,))
     start(plan)
-    assert comparison_runs.of_plan(plan) is None
+    assert data_of(plan) is None
     assert main(["--sweeps", "c"]) == 2
     assert "there is no run to compare" in capsys.readouterr().err
     fill_comparison(plan, {"a": [0.5]})
@@ -215,7 +52,7 @@ def test_no_runs_another_task_and_a_search_are_refused(capsys):
 
 
 def plan_for(*arguments):
-    return plan_from(parser().parse_args(list(arguments)))
+    return plan_from(comparison_options(list(arguments)))
 
 
 def test_unless_told_otherwise_the_papers_own_rows_are_trained():
@@ -251,7 +88,7 @@ def test_a_dry_run_shows_the_systems_and_starts_nothing(here, capsys, monkeypatc
     assert "4 trials of copy" in said
     assert "tardis gumbel  model=tardis, estimator=gumbel" in said
     assert "each with the seeds 0, 1" in said
-    assert "200 a trial" in said
+    assert "200 per trial" in said
     assert list(here.iterdir()) == []
 
 
@@ -285,13 +122,13 @@ def test_candidates_of_ones_own_with_settings_for_those_that_have_them():
     [
         (["copy", "--candidate", "lstm:gumbel"], "makes no discrete choice"),
         (["copy", "--candidate", "lsmt"], "unknown model 'lsmt'"),
-        (["copy", "--candidate", "lstm", "--candidate", "lstm"], "none of them twice"),
+        (["copy", "--candidate", "lstm", "--candidate", "lstm"], "each of them only once"),
         (
             ["copy", "--candidate", "lstm", "--set", "memory.cells=4"],
             "unknown setting 'memory.cells'",
         ),
         (["copy", "--models", "lsmt"], "unknown model 'lsmt'"),
-        (["copy", "--seeds", "0"], "--seeds is a whole number from 1, not 0"),
+        (["copy", "--seeds", "0"], "--seeds must be a whole number from 1, not 0"),
         ([], "name a task"),
         (["--runs", "a", "--sweeps", "b"], "not both"),
         (["--sweeps", "nobody"], "there is no sweep 'nobody'"),
@@ -301,16 +138,3 @@ def test_what_is_wrong_is_said_before_anything_is_written(here, capsys, words, m
     assert main(words) == 2
     assert message in capsys.readouterr().err
     assert not list(here.iterdir())
-
-
-def test_curves_of_runs_that_took_different_times_are_drawn_where_all_have_values(here):
-    _, found = compared({"a": [0.4, 0.2]})
-    for run, factor in zip(found.groups[0].runs, (1.0, 3.0), strict=True):
-        run.curve["seconds"] = np.array([1.0]) * factor
-    assert comparison_report.write(found, here / "out")
-
-
-def test_a_store_that_is_away_is_not_taken_for_a_run_that_is_not_there():
-    uri = f"http://127.0.0.1:{free_port()}"
-    with pytest.raises(UserError, match=r"the tracking store .* cannot be used"):
-        comparison_runs.of_runs(["x"], uri)

@@ -1,4 +1,4 @@
-"""Intervals, tests and curves against values that can be worked out by hand."""
+"""Intervals, tests and curves against values that can be worked out by hand, or by scipy."""
 
 from itertools import product
 
@@ -6,40 +6,78 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from orchestrator.comparison.stats import bootstrap_interval, expected_best, permutation_test
+from orchestrator.comparison.stats import (
+    expected_best,
+    holm,
+    least_p,
+    mean_interval,
+    permutation_test,
+)
 
-numbers = st.lists(st.floats(-100, 100), min_size=1, max_size=5)
-
-
-def test_an_interval_holds_the_mean_and_shrinks_with_more_values():
-    rng = np.random.default_rng(1)
-    few, many = rng.normal(3, 1, 10), rng.normal(3, 1, 400)
-    for sample in (few, many):
-        low, high = bootstrap_interval(sample)
-        assert low < sample.mean() < high
-    # The error of the mean of 400 values is 1/20; 1.96 of it on either side.
-    low, high = bootstrap_interval(many)
-    assert high - low == pytest.approx(2 * 1.96 * many.std() / 20, rel=0.05)
+# Multiples of 1/8 add up without rounding.
+numbers = st.lists(st.integers(-800, 800).map(lambda n: n / 8), min_size=1, max_size=5)
 
 
-def test_intervals_keep_their_promise():
-    rng = np.random.default_rng(2)
-    hits = 0
-    for _ in range(200):
-        low, high = bootstrap_interval(rng.normal(0, 1, 30))
-        hits += low < 0 < high
-    assert hits / 200 > 0.88  # percentile intervals of 30 values cover a little less than 95 %
+def test_a_symmetric_sample_has_students_interval():
+    sample = [1.0, 2.0, 3.0, 4.0, 5.0]
+    expected = stats.ttest_1samp(sample, 0).confidence_interval()
+    assert mean_interval(sample) == pytest.approx((expected.low, expected.high))
 
 
-def test_one_value_has_no_interval():
-    assert np.isnan(bootstrap_interval([1.0])).all()
+def test_the_interval_is_the_set_of_means_that_halls_statistic_accepts():
+    sample = np.array([0.1, 0.2, 0.25, 0.4, 1.9])
+    skewness = stats.skew(sample) * (4 / 5) ** 1.5  # with the deviation of n - 1
+    quantile = stats.t.ppf(0.975, 4)
+    for mean, sign in zip(mean_interval(sample), (1, -1), strict=True):
+        t = (sample.mean() - mean) / sample.std(ddof=1)
+        g = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 30
+        assert np.sqrt(5) * g == pytest.approx(sign * quantile)
 
 
-def test_the_least_chance_that_a_number_of_pairs_can_give():
+def test_the_interval_reaches_farther_on_the_side_of_the_long_tail():
+    sample = np.array([0.1, 0.2, 0.25, 0.4, 1.9])
+    low, high = mean_interval(sample)
+    assert high - sample.mean() > 1.5 * (sample.mean() - low)
+    assert mean_interval(-sample) == pytest.approx((-high, -low))
+
+
+def test_more_confidence_takes_a_wider_interval():
+    sample = [0.1, 0.4, 0.2]
+    (low, high), (lower, higher) = mean_interval(sample, 0.5), mean_interval(sample, 0.95)
+    assert lower < low < high < higher
+
+
+@pytest.mark.parametrize(
+    ("draw", "least"),
+    [
+        (lambda rng, shape: rng.normal(size=shape), 0.93),
+        (lambda rng, shape: rng.gamma(4, size=shape) - 4, 0.93),
+        (lambda rng, shape: rng.exponential(size=shape) - 1, 0.88),
+    ],
+    ids=["normal", "skewness 1", "exponential"],
+)
+def test_intervals_of_few_values_cover_the_mean(draw, least):
+    rng = np.random.default_rng(0)
+    for count in (3, 5, 10, 20):
+        intervals = np.array([mean_interval(each) for each in draw(rng, (1000, count))])
+        covered = ((intervals[:, 0] <= 0) & (intervals[:, 1] >= 0)).mean()
+        assert least <= covered <= 0.97
+
+
+def test_one_value_has_no_interval_and_equal_values_have_no_width():
+    assert np.isnan(mean_interval([1.0])).all()
+    assert mean_interval([0.1, 0.1, 0.1]) == pytest.approx((0.1, 0.1))
+    assert mean_interval([0.0, 0.0]) == (0.0, 0.0)
+
+
+def test_the_least_p_that_a_number_of_pairs_can_give():
     assert permutation_test([1.0, 2.0, 3.0]) == 2 / 2**3
     assert permutation_test([1.0] * 5) == 2 / 2**5
-    assert permutation_test([0.1] * 20) == pytest.approx(0, abs=1e-3)
+    assert least_p([3, 5]).tolist() == [2 / 2**3, 2 / 2**5]
+    # Above 14 pairs signs are drawn at random, and the observed ones count among them.
+    assert permutation_test([0.1] * 30) == pytest.approx(2 / (2**14 + 1))
 
 
 def test_pairs_that_differ_in_nothing():
@@ -47,11 +85,24 @@ def test_pairs_that_differ_in_nothing():
     assert permutation_test([1.0, -1.0]) == 1
 
 
+def test_no_pairs_have_no_p():
+    assert np.isnan(permutation_test([]))
+
+
 @given(numbers)
-def test_the_direction_does_not_matter(differences):
-    there = permutation_test(differences)
-    assert there == permutation_test([-each for each in differences])
-    assert 2 / 2 ** len(differences) <= there <= 1
+def test_the_p_value_counts_sign_flips(differences):
+    signs = np.array(list(product((1, -1), repeat=len(differences))))
+    means = np.abs(signs @ np.array(differences))
+    expected = (means >= abs(sum(differences))).mean()
+    assert permutation_test(differences) == pytest.approx(expected)
+    assert permutation_test([-each for each in differences]) == pytest.approx(expected)
+
+
+def test_holm_multiplies_the_least_p_by_the_number_of_tests_and_keeps_the_order():
+    assert holm([0.01, 0.04, 0.03]).tolist() == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]).tolist() == [1.0, 1.0]
+    assert holm([0.03]).tolist() == [0.03]
+    assert holm([]).tolist() == []
 
 
 @given(numbers, st.sampled_from(["lower", "higher"]))

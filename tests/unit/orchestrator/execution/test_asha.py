@@ -7,7 +7,7 @@ import pytest
 from ray.tune.schedulers import TrialScheduler
 
 from orchestrator.execution.asha import Asha
-from orchestrator.execution.search import OBJECTIVE
+from orchestrator.execution.result import OBJECTIVE
 
 STOP, CONTINUE = TrialScheduler.STOP, TrialScheduler.CONTINUE
 

@@ -7,9 +7,9 @@ import pytest
 
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.execution import driver
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import open_log
-from orchestrator.tracking.events import SweepEnded
+from orchestrator.tracking.events import SweepEnded, SweepTags
 from tardis_core.errors import UserError
 from tests.support.sweep_logs import make_plan
 
@@ -24,17 +24,20 @@ def test_ctrl_c_before_the_time_is_up_is_no_end(tmp_path, monkeypatch, seconds, 
     def run(*_):
         clock.now += seconds
 
+    def conclude(data, finished):
+        return [SweepTags({"concluded": str(finished)})]
+
     monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=lambda: clock.now))
     monkeypatch.setattr(driver, "run", run)
     monkeypatch.setattr(driver, "ended", lambda plan: ended)
-    monkeypatch.setattr(driver.report, "write", lambda *_: [])
     plan = make_plan(time_budget=60.0)
     log = open_log(plan.folder)
     tracker = SimpleNamespace(start=lambda: None, close=lambda seconds: 0, refused=0)
-    outcome = driver._run(plan, None, 1, log, tracker)
-    *_, last = [event for event, _ in log.read(0)]
+    outcome = driver._run(plan, None, 1, log, tracker, conclude)
+    *_, tags, last = [event for event, _ in log.read(0)]
     log.close()
     assert outcome.finished == finished
+    assert tags.tags == {"concluded": str(finished)}
     assert isinstance(last, SweepEnded)
     assert last.status == ("FINISHED" if finished else "KILLED")
 
@@ -49,9 +52,9 @@ def test_a_sweep_that_cannot_start_leaves_no_folder_and_logs_to_none(tmp_path, m
     monkeypatch.setattr(driver, "start_ray", fail)
     monkeypatch.setattr(driver, "prepare_store", lambda *_: "1")
     monkeypatch.setattr(driver, "Tracker", lambda *_, **__: SimpleNamespace(close=lambda _: 0))
-    plan = SweepPlan("s", "copy", "smoke", trials=1, metric="bce", better="lower")
+    plan = SearchPlan("s", "copy", "smoke", trials=1, metric="bce", better="lower")
     with pytest.raises(UserError, match="no Ray"):
-        driver.run_sweep(plan)
+        driver.run_sweep(plan, None, lambda data, finished: [])
     assert not plan.folder.exists()
     files = [getattr(each, "baseFilename", "") for each in logging.getLogger().handlers]
     assert not [each for each in files if each.startswith(str(tmp_path))]

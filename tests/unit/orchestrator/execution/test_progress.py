@@ -1,19 +1,22 @@
-"""What a person sees while a sweep runs, on a terminal of any width and in a log."""
+"""What a person sees while a sweep runs, on a terminal of any size and in a log."""
 
 import io
+import pickle
 import re
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from orchestrator.execution import progress as view
-from orchestrator.execution.progress import Row, View, duration, leaders, progress
-from orchestrator.execution.search import FAILED, FINISHED, OBJECTIVE
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.execution.progress import Row, Snapshot, View, render, rows_of
+from orchestrator.execution.result import FAILED, FINISHED, OBJECTIVE
+from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import Metrics, TrialEnded, TrialStarted
+from orchestrator.tracking.states import State
 
-PLAN = SweepPlan("s", "ptb", "smoke", trials=40, metric="bpc", better="lower", reports=4)
+PLAN = SearchPlan("s", "ptb", "smoke", trials=40, metric="bpc", better="lower", reports=4)
 
 
 def settings(number):
@@ -39,34 +42,51 @@ def report(shown, each, step, value, **more):
 
 
 class Terminal(io.StringIO):
-    """A terminal of so many columns that knows what the view uses: newline, up, clear."""
+    """A terminal that interprets the controls which the view uses; long lines wrap."""
+
+    CONTROL = re.compile(r"\x1b\[\??\d*(?:;\d+)*[A-Za-z]|[\r\n]|[^\x1b\r\n]+")
 
     def __init__(self, columns):
         super().__init__()
-        self.columns, self.screen, self.row = columns, [""], 0
+        self.columns, self.screen, self.row, self.column = columns, [""], 0, 0
+        self.cursor_visible = True
 
     def isatty(self):
         return True
 
     def write(self, text):
-        for word in re.findall(r"\x1b\[\d*[A-Z]|\n|[^\n\x1b]+", text):
+        for word in self.CONTROL.findall(text):
             if word == "\n":
                 self._go_to(self.row + 1)
-            elif word.endswith("F") and word[0] == "\x1b":
-                self.row -= int(word[2:-1])
-            elif word == "\x1b[J":
-                del self.screen[self.row + 1 :]
+            elif word == "\r":
+                self.column = 0
+            elif not word.startswith("\x1b"):
+                self._type(word)
+            elif word.endswith("A"):
+                self._go_to(self.row - int(word[2:-1] or 1))
+            elif word == "\x1b[2K":
                 self.screen[self.row] = ""
+            elif word in ("\x1b[?25l", "\x1b[?25h"):
+                self.cursor_visible = word.endswith("h")
             else:
-                for start in range(0, len(word), self.columns):  # a long line wraps
-                    if start:
-                        self._go_to(self.row + 1)
-                    self.screen[self.row] = word[start : start + self.columns]
+                assert word.endswith("m"), f"an unknown control: {word!r}"  # colours
         return len(text)
 
+    def _type(self, word):
+        for character in word:
+            if self.column == self.columns:
+                self._go_to(self.row + 1)
+            line = self.screen[self.row].ljust(self.column)
+            self.screen[self.row] = line[: self.column] + character + line[self.column + 1 :]
+            self.column += 1
+
     def _go_to(self, row):
-        self.row = row
+        assert row >= 0, "moved above the first line"
+        self.row, self.column = row, 0
         self.screen += [""] * (row + 1 - len(self.screen))
+
+    def lines(self):
+        return [line.rstrip() for line in self.screen if line.strip()]
 
 
 @pytest.fixture
@@ -74,18 +94,26 @@ def shown(monkeypatch, tmp_path):
     """A view that is drawn at every step, in a folder of no sweep."""
     monkeypatch.setattr(view, "REFRESH_SECONDS", 0.0)
     monkeypatch.chdir(tmp_path)
-    return View(PLAN)
+    with View(PLAN) as shown:
+        yield shown
+
+
+def use_terminal(monkeypatch, columns, lines):
+    terminal = Terminal(columns)
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("LINES", str(lines))
+    return terminal
 
 
 @pytest.mark.parametrize("columns", [30, 60, 80, 200])
 def test_drawings_replace_each_other_at_any_width(shown, monkeypatch, columns):
-    terminal = Terminal(columns)
-    monkeypatch.setattr("sys.stdout", terminal)
-    monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setenv("LINES", "24")
+    terminal = use_terminal(monkeypatch, columns, 24)
     print("before")
     shown.setup()
     assert "no result yet" in "\n".join(terminal.screen)
+    assert not terminal.cursor_visible
     for number in range(9):
         each = trial(number)
         shown.on_trial_start(0, [], each)
@@ -93,23 +121,70 @@ def test_drawings_replace_each_other_at_any_width(shown, monkeypatch, columns):
             report(shown, each, step, 3.0 - 0.1 * number - 0.01 * step, **{FINISHED: step == 4})
         shown.on_trial_complete(0, [], each)
     shown.on_experiment_end([])
-    lines = [line for line in terminal.screen if line]
+    shown.__exit__(None, None, None)
+    lines = terminal.lines()
     assert lines[0] == "before"
-    assert lines[1].startswith("9/40 ended, 0 running, 0 pruned"[: columns - 1])
-    assert lines[2].startswith("best bpc 2.1600 (trial 8)")
-    assert len(lines) == 3 + 1 + view.LEADERS
-    assert max(map(len, lines)) < columns
-    assert lines[4].split()[:2] == ["8", "2.1600"]
+    assert re.search(r" 22% in \d s$", lines[1])
+    assert lines[2].startswith("9/40 ended, 0 running, 0 pruned"[: columns - 1])
+    assert lines[3].startswith("best bpc 2.1600 (trial 8)")
+    assert lines[4].split()[:2] == ["trial", "bpc"]
+    assert lines[5].split()[:2] == ["8", "2.1600"]
+    assert len(lines) == 5 + view.MOST_LEADERS
+    assert max(map(len, lines)) <= columns
+    assert terminal.cursor_visible
 
 
-def test_a_low_terminal_gets_a_short_table(shown, monkeypatch):
-    terminal = Terminal(80)
-    monkeypatch.setattr("sys.stdout", terminal)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("LINES", "8")
-    shown.rows = {number: Row("complete", float(number), 4, {}) for number in range(9)}
+def test_a_window_that_shrinks_keeps_what_was_printed_before(shown, monkeypatch):
+    terminal = use_terminal(monkeypatch, 100, 24)
+    print("before")
+    shown.rows = {number: Row(State.COMPLETE, float(number), 4, {}) for number in range(9)}
     shown.on_step_end(0, [])
-    assert len(terminal.screen) <= 8
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("LINES", "8")
+    shown.on_step_end(0, [])
+    assert terminal.lines()[0] == "before"
+    assert max(len(line) for line in terminal.lines()) <= 40
+    assert len(terminal.lines()) <= 8
+
+
+@pytest.mark.parametrize("height", [5, 8, 12, 24])
+def test_the_view_fits_a_low_terminal(height):
+    rows = {number: Row(State.COMPLETE, float(number), 4, settings(number)) for number in range(9)}
+    rows |= {number: Row(State.RUNNING, None, 2) for number in range(9, 20)}
+    rows |= {number: Row(State.FAILED, reason="Diverged: loss is nan") for number in range(20, 30)}
+    text = drawn(Snapshot(PLAN, rows, 60.0), 80, height)
+    assert len(text.splitlines()) < height
+    assert "best bpc 0.0000 (trial 0)" in text
+
+
+def drawn(snapshot, width, height):
+    console = Console(file=io.StringIO(), width=width, height=height, force_terminal=False)
+    console.print(render(snapshot, width, height))
+    return console.file.getvalue()
+
+
+def test_running_trials_have_their_progress_and_failures_their_reasons():
+    rows = {
+        0: Row(State.RUNNING, 2.5, 3),
+        1: Row(State.RUNNING),
+        2: Row(State.FAILED, reason="Diverged: loss is nan"),
+    }
+    lines = drawn(Snapshot(PLAN, rows, 60.0), 80, 24).splitlines()
+    first, second = lines[3], lines[4]
+    assert re.fullmatch(r"trial 0 +\S+ +3/4 +bpc 2\.5000 *", first)
+    assert re.fullmatch(r"trial 1 +0/4 *", second)  # without colour an empty bar is blank
+    assert lines[-1].strip() == "trial 2 failed: Diverged: loss is nan"
+
+
+def test_a_text_with_brackets_is_shown_as_it_is():
+    rows = {0: Row(State.FAILED, reason="shape [3, 4] is [bold]wrong[/bold]")}
+    assert "shape [3, 4] is [bold]wrong[/bold]" in drawn(Snapshot(PLAN, rows), 80, 24)
+
+
+def test_the_view_can_be_pickled_while_it_is_drawn(shown, monkeypatch):
+    use_terminal(monkeypatch, 80, 24)
+    shown.setup()
+    assert pickle.loads(pickle.dumps(shown)).plan == PLAN
 
 
 def test_elsewhere_every_end_is_a_line_with_its_reason(shown, capsys):
@@ -128,46 +203,63 @@ def test_elsewhere_every_end_is_a_line_with_its_reason(shown, capsys):
     assert "\x1b" not in out
 
 
-def test_the_table_has_what_differs_and_fits():
-    rows = {number: Row("complete", 2.0 + number, 4, settings(number)) for number in range(4)}
-    wide = leaders(PLAN, rows, 200, 3)
-    assert len(wide) == 1 + 3
-    assert "learning_rate" in wide[0]
-    assert "hidden" not in wide[0]
-    narrow = leaders(PLAN, rows, 40, 3)
-    assert max(map(len, narrow)) <= 40
-    assert narrow[1].split()[0] == "0"
+def test_elsewhere_a_long_silence_is_broken(shown, capsys, monkeypatch):
+    shown.setup()
+    shown.on_step_end(0, [])
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr(view, "SILENCE_SECONDS", 0.0)
+    shown.on_step_end(0, [])
+    assert capsys.readouterr().out == "0/40 ended, 0 running, 0 pruned, 0 failed\n"
+
+
+def test_the_leaders_have_what_differs_and_fit():
+    rows = {number: Row(State.COMPLETE, 2.0 + number, 4, settings(number)) for number in range(4)}
+    wide = Snapshot(PLAN, rows).leaders(200, 3)
+    heads = [column[0] for column in wide]
+    assert {len(column) for column in wide} == {1 + 3}
+    assert "learning_rate" in heads
+    assert "hidden" not in heads
+    narrow = Snapshot(PLAN, rows).leaders(40, 3)
+    assert sum(2 + max(map(len, column)) for column in narrow) <= 40
+    assert narrow[0][1] == "0"
+    assert Snapshot(PLAN, {}).leaders(40, 3) == []
 
 
 def test_a_failed_trial_does_not_lead_and_higher_may_be_better():
-    higher = SweepPlan("s", "snli", "smoke", trials=3, metric="accuracy", better="higher")
-    rows = {0: Row("complete", 0.5), 1: Row("failed", 0.9), 2: Row("running", 0.7)}
-    assert view.ranked(higher, rows) == [2, 0]
+    higher = SearchPlan("s", "snli", "smoke", trials=3, metric="accuracy", better="higher")
+    rows = {0: Row(State.COMPLETE, 0.5), 1: Row(State.FAILED, 0.9), 2: Row(State.RUNNING, 0.7)}
+    assert Snapshot(higher, rows).ranked() == [2, 0]
 
 
-def test_a_resumed_sweep_begins_with_what_has_ended(shown, monkeypatch, capsys):
+def test_a_resumed_sweep_begins_with_what_has_ended(shown):
     log = EventLog(PLAN.folder)
     log.append(*(TrialStarted(number, settings(number)) for number in range(3)))
-    log.append(Metrics(0, 10, {"valid_bpc": 2.5}), Metrics(0, 20, {"valid_bpc": 2.25}))
+    log.append(Metrics(0, 10, {"valid_bpc": 2.25}), Metrics(0, 20, {"valid_bpc": 2.5}))
+    log.append(Metrics(2, 10, {"valid_bpc": float("nan")}))
     log.append(TrialEnded(0, "FINISHED"), TrialEnded(1, "FAILED", {"error": "oh"}))
     log.close()
     shown.setup()
-    assert shown.rows[0] == Row("complete", 2.25, 2, {k: str(v) for k, v in settings(0).items()})
-    assert progress(PLAN, shown.rows, 1.0, 2) == "2/40 ended, 0 running, 0 pruned, 1 failed"
+    texts = [{key: str(value) for key, value in settings(n).items()} for n in range(2)]
+    assert shown.rows == {
+        0: Row(State.COMPLETE, 2.25, 2, texts[0]),
+        1: Row(State.FAILED, None, 0, texts[1], "oh"),
+    }
+    assert Snapshot(PLAN, shown.rows, 1.0, 2).summary() == (
+        "2/40 ended, 0 running, 0 pruned, 1 failed"
+    )
+
+
+def test_a_trial_that_was_resumed_after_its_end_is_running():
+    events = [TrialStarted(0), TrialEnded(0, "KILLED"), TrialStarted(0)]
+    assert rows_of(events, PLAN)[0].state is State.RUNNING
+    assert rows_of(events[:2], PLAN)[0].state is State.STOPPED
 
 
 def test_time_left_counts_what_running_trials_have_done():
-    rows = {number: Row("complete", 1.0, 4) for number in range(9)}
-    rows[9] = Row("running", 1.0, 2)  # half of its four reports
-    assert progress(PLAN, rows, seconds=95.0).endswith("about 5 min left")  # 30.5 more at 10 s
-    resumed = progress(PLAN, rows, seconds=10.0, before=8)  # 1.5 in these ten seconds
-    assert resumed.endswith("about 3 min left")
-    assert "left" not in progress(PLAN, {0: Row()}, seconds=5.0)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.2, "1 s"), (89, "89 s"), (600, "10 min"), (7300, "2 h 2 min")],
-)
-def test_durations(seconds, text):
-    assert duration(seconds) == text
+    rows = {number: Row(State.COMPLETE, 1.0, 4) for number in range(9)}
+    rows[9] = Row(State.RUNNING, 1.0, 2)  # half of its four results
+    whole = Snapshot(PLAN, rows, seconds=95.0)
+    assert whole.summary().endswith("about 5 min left")  # 30.5 more at 10 s
+    resumed = Snapshot(PLAN, rows, seconds=10.0, ended_before=8)  # 1.5 in these ten seconds
+    assert resumed.summary().endswith("about 3 min left")
+    assert "left" not in Snapshot(PLAN, {0: Row()}, seconds=5.0).summary()

@@ -9,15 +9,9 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from orchestrator.execution.search import (
-    FAILED,
-    FINISHED,
-    OBJECTIVE,
-    Search,
-    open_study,
-    study_storage,
-    tell_failed,
-)
+from orchestrator.execution.result import FAILED, FINISHED, OBJECTIVE
+from orchestrator.execution.search import Search
+from orchestrator.execution.study import open_study, study_storage, tell_failed
 from search_spaces import sampler
 from search_spaces.engine import tpe
 
@@ -153,8 +147,8 @@ def test_a_restart_does_not_change_the_proposals(tmp_path):
 
 
 def test_a_restart_does_not_change_them_when_some_trials_are_forgotten(tmp_path, monkeypatch):
-    monkeypatch.setattr(tpe, "LATEST", 12)
-    monkeypatch.setattr(tpe, "GOOD", 4)
+    monkeypatch.setattr(tpe, "LATEST_TRIALS", 12)
+    monkeypatch.setattr(tpe, "MAX_BEST_TRIALS", 4)
     whole = propose(tmp_path / "whole", 26, 7)
     propose(tmp_path / "cut", 24, 7)
     search = make(tmp_path / "cut", 7)
@@ -164,7 +158,7 @@ def test_a_restart_does_not_change_them_when_some_trials_are_forgotten(tmp_path,
 def test_a_trial_that_was_told_is_let_go(tmp_path):
     search = make(tmp_path)
     search.suggest("a")
-    trial = weakref.ref(search._ot_trials["a"])
+    trial = weakref.ref(search._trials["a"])
     search.on_trial_complete("a", result(0.5, 1, **{FINISHED: True}))
     assert trial() is None
 

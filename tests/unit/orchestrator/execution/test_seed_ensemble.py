@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.execution.seed_ensemble import SeveralSeeds
+from orchestrator.execution.seed_ensemble import SeedEnsemble
 from tardis_core.config import make_config
 from tardis_core.training.loop import Trainer
 
@@ -26,7 +26,7 @@ def alone(seed):
 
 @pytest.mark.parametrize(("judge", "pick"), [("worst", max), ("mean", lambda v: sum(v) / len(v))])
 def test_each_seed_trains_as_it_would_alone_and_all_are_judged(judge, pick):
-    several = SeveralSeeds(config(), None, "cpu", (5, 6), judge)
+    several = SeedEnsemble(config(), None, "cpu", (5, 6), judge)
     rows = list(several.run())
     first, second = alone(5), alone(6)
     assert [row["valid_bce_seed5"] for row in rows] == first
@@ -40,10 +40,10 @@ def test_each_seed_trains_as_it_would_alone_and_all_are_judged(judge, pick):
 
 
 def test_it_goes_on_as_if_it_had_never_stopped():
-    whole = list(SeveralSeeds(config(), None, "cpu", (5, 6), "worst").run())
-    begun = SeveralSeeds(config(), None, "cpu", (5, 6), "worst")
+    whole = list(SeedEnsemble(config(), None, "cpu", (5, 6), "worst").run())
+    begun = SeedEnsemble(config(), None, "cpu", (5, 6), "worst")
     next(begun.run())
-    again = SeveralSeeds(config(), None, "cpu", (5, 6), "worst")
+    again = SeedEnsemble(config(), None, "cpu", (5, 6), "worst")
     again.restore(begun.state())
     assert again.best == begun.best
     rest = [row["valid_bce"] for row in again.run()]
@@ -51,7 +51,7 @@ def test_it_goes_on_as_if_it_had_never_stopped():
 
 
 def test_the_model_is_that_of_the_best_seed():
-    several = SeveralSeeds(config(), None, "cpu", (5, 6), "worst")
+    several = SeedEnsemble(config(), None, "cpu", (5, 6), "worst")
     rows = list(several.run())
     best = 5 if rows[-1]["valid_bce_seed5"] < rows[-1]["valid_bce_seed6"] else 6
     assert several.model_state()["config"]["seed"] == best
@@ -59,7 +59,7 @@ def test_the_model_is_that_of_the_best_seed():
 
 def test_a_seed_that_patience_has_ended_waits_for_the_others():
     patient = {"training.updates": 60, "training.patience": 1, "training.learning_rate": 1e-9}
-    several = SeveralSeeds(config(**patient), None, "cpu", (5, 6), "mean")
+    several = SeedEnsemble(config(**patient), None, "cpu", (5, 6), "mean")
     list(several.run())
     assert several.finished
     assert all(trainer.finished for trainer in several.trainers)
@@ -68,7 +68,7 @@ def test_a_seed_that_patience_has_ended_waits_for_the_others():
 def test_a_best_from_before_its_time_does_not_count_after_it():
     # Too fast: it gets worse.
     worse = {"training.learning_rate": 5.0, "memory.vary_cells_from": 0.5}
-    several = SeveralSeeds(config(**worse), None, "cpu", (5, 6), "worst")
+    several = SeedEnsemble(config(**worse), None, "cpu", (5, 6), "worst")
     first, *late = [row["valid_bce"] for row in several.run()]
     assert first < min(late)
     assert several.best == min(late)

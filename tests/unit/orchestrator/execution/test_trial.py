@@ -2,7 +2,6 @@
 
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,8 +9,8 @@ from pyarrow import fs
 from ray.tune import Checkpoint
 
 from orchestrator.execution import trial
-from orchestrator.execution.search import FAILED, FINISHED
-from orchestrator.execution.trial import NOTE, WENT_ON_FROM, train_trial
+from orchestrator.execution.result import FAILED, FINISHED, NOTE, RESUMED_FROM
+from orchestrator.execution.trial import train_trial
 from tardis_core.training.loop import Trainer
 
 SETTINGS = {
@@ -63,10 +62,14 @@ def ray(tmp_path, monkeypatch) -> Ray:
 
 def run(retry: bool = False, **settings) -> None:
     chosen = {**SETTINGS, **{f"training.{name}": value for name, value in settings.items()}}
-    options = SimpleNamespace(task="copy", scale="smoke", seed=0, threads=1, seeds=1, judge="mean")
     train_trial(
         {"number": 7, "settings": chosen},
-        **vars(options),
+        task="copy",
+        scale="smoke",
+        seed=0,
+        threads=1,
+        seeds=1,
+        aggregate="mean",
         test=False,
         retry_smaller_batch=retry,
         storage=str(trial.tune.storage),
@@ -116,7 +119,7 @@ def test_or_goes_on_with_the_batch_in_parts(ray, monkeypatch, error):
     assert list(parted.values()) == pytest.approx(whole, rel=1e-4)
     last = ray.results[-1]
     assert last[FINISHED]
-    assert "batch of 8 in 2 part(s); went on with 4" in last[NOTE]
+    assert "batch of 8 in 2 part(s); continued with 4" in last[NOTE]
 
 
 def test_a_single_sequence_that_does_not_fit_fails(ray, monkeypatch):
@@ -150,7 +153,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(ray, name):
     cut(second / name)
     ray.results.clear()
     run()
-    assert ray.results[-1][NOTE] == f"{second.name} was damaged; went on from {first.name}"
+    assert ray.results[-1][NOTE] == f"{second.name} was damaged; resumed from {first.name}"
     steps = [row["update"] for result in ray.results for row in result["rows"]]
     assert steps == [2, 4, 6]
     assert ray.results[-1]["objective"] == expected
@@ -168,7 +171,7 @@ def test_without_a_whole_checkpoint_it_begins_anew_and_says_so(ray):
     only = ray.checkpoints()[0]
     only.rename(only.with_name("checkpoint_000000"))
     run()
-    assert "was damaged, and there was no other; began anew" in ray.results[-1][NOTE]
+    assert "was damaged, and there was no other; started over" in ray.results[-1][NOTE]
     assert ray.results[-1]["objective"] == expected
 
 
@@ -182,7 +185,7 @@ def test_another_experiment_repeats_the_reports_and_not_the_work(ray, monkeypatc
     assert [(result["objective"], result[FINISHED]) for result in ray.results] == before
     steps = {row["update"] for result in ray.results for row in result["rows"]}
     assert steps == {2, 4, 6}
-    assert ray.results[-1][WENT_ON_FROM] == 3
+    assert ray.results[-1][RESUMED_FROM] == 3
     assert len(ray.checkpoints()) == 1  # it has one of its own, should its process die
 
 

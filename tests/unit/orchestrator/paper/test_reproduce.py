@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 
 from orchestrator import reproduce
-from orchestrator.compare import paper_candidates
 from orchestrator.comparison.runs import ComparisonData, Group, Run
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Request, Row
 from orchestrator.paper.tables import orderings
+from orchestrator.planning.options import OURS
+from orchestrator.planning.planner import paper_candidates
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import SweepStarted
 from tardis_core.config import make_config
@@ -121,7 +122,7 @@ def trained(task: str, values: dict[str, list[float]], **tags: str) -> None:
     log.append(SweepStarted(name, {"data": task, "data.real": "True", **tags}))
     log.close()
     plan.save()
-    by_label = {each.label: values[each.settings["model"]] for each in paper_candidates(task)}
+    by_label = {each.label: values[each.settings["model"]] for each in paper_candidates(task, OURS)}
     fill_comparison(plan, {label: by_label[label] for label in labels})
 
 
@@ -136,7 +137,7 @@ def test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved():
     )
     assert "| recall: LSTM | 0.2329" in summary
     assert "solved by 3 of 7 |  |" in summary
-    assert "copy: Solved, which is below 0.02 nats a bit: TARDIS" in summary
+    assert "copy: Solved (below 0.02 nats per bit): TARDIS" in summary
 
 
 def test_runs_on_made_up_data_are_not_taken_for_real_ones(capsys):
@@ -148,7 +149,7 @@ def test_runs_on_made_up_data_are_not_taken_for_real_ones(capsys):
 
 
 def evidence_of(task: str, values: dict[str, list[float]], real: bool = True) -> ComparisonData:
-    rows = paper_candidates(task)
+    rows = paper_candidates(task, OURS)
     config = make_config(task, "lstm", scale="smoke")
     groups = []
     for row in rows:
@@ -186,7 +187,7 @@ def test_where_more_is_better_the_order_turns_round():
     [
         ([], "name what to reproduce: all, figure-learning-curves"),
         (["table-mt"], "unknown reproduction 'table-mt'; choose one of: figure-learning-curves"),
-        (["all", "--scale", "huge"], "unknown scale 'huge'"),
+        (["all", "--scale", "huge"], "--scale: invalid choice: 'huge'"),
         (["figure-path-length", "--out", "/dev/null/x"], "--out must be a folder"),
     ],
 )

@@ -1,12 +1,16 @@
-"""From options to a plan: what is wrong is said before anything is started or written."""
+"""From options to a plan: errors come before anything is started or written."""
 
 import optuna
 import pytest
 
-from orchestrator.execution.tuner import slots, space_of
+from orchestrator import api
+from orchestrator.execution.cluster import slots
 from orchestrator.planning import dry_run
-from orchestrator.planning.options import parser, plan_from
+from orchestrator.planning.arguments import comparison_options, search_options
+from orchestrator.planning.configs import space_of
+from orchestrator.planning.options import ComparisonOptions, SearchOptions
 from orchestrator.planning.plan import load_plan
+from orchestrator.planning.planner import plan_from
 from orchestrator.sweep_command import main
 from tardis_core.errors import UserError
 from tests.support.sweep_logs import comparison_plan
@@ -20,7 +24,7 @@ def here(tmp_path, monkeypatch):
 
 
 def plan(*arguments):
-    return plan_from(parser().parse_args(list(arguments)))
+    return plan_from(search_options(list(arguments)))
 
 
 def saved(*arguments):
@@ -90,15 +94,20 @@ def test_extending_adds_trials_to_the_same_sweep(here):
     [
         ([], "name a task: copy, ptb"),
         (["chess"], "unknown task 'chess'; choose one of: copy"),
-        (["copy", "--scale", "huge"], "unknown scale 'huge'"),
+        (["copy", "--scale", "huge"], "--scale: invalid choice: 'huge' (choose from"),
+        (["copy", "--data", "maybe"], "--data: invalid choice: 'maybe'"),
+        (["copy", "--aggregate", "best"], "--aggregate: invalid choice: 'best'"),
+        (["copy", "--seeds-per-trial", "0"], "--seeds-per-trial must be a whole number from 1"),
+        (["copy", "--confirm-seeds", "-1"], "--confirm-seeds must be a whole number from 0"),
+        (["copy", "--models", ","], "name at least one model: "),
         (["copy", "--estimators", "magic"], "unknown estimator 'magic'"),
-        (["copy", "--trials", "none"], "--trials is a whole number from 1"),
-        (["copy", "--trials", "0"], "--trials is a whole number from 1"),
+        (["copy", "--trials", "none"], "--trials: invalid int value: 'none'"),
+        (["copy", "--trials", "-1"], "--trials must be a whole number from 0, not -1"),
         (["copy", "--time-budget", "soon"], "such as 90s, 30m or 2h, not 'soon'"),
-        (["copy", "--name", "../../x"], "the name of a sweep is letters"),
+        (["copy", "--name", "../../x"], "the name of a sweep has letters"),
         (["copy", "--set", "memory"], "--set takes section.key=value"),
         (["copy", "--set", "training.updates=many"], "training.updates must be a whole number"),
-        (["copy", "--trials", "²"], "--trials is a whole number from 1, such as 20, not '²'"),
+        (["copy", "--trials", "²"], "--trials: invalid int value: '²'"),
         (["copy", "--set", "memory.cels=4"], "unknown setting 'memory.cels'"),
         (["copy", "--set", "memory.cells=many"], "memory.cells must be a whole number"),
         (
@@ -108,7 +117,7 @@ def test_extending_adds_trials_to_the_same_sweep(here):
         (["copy", "--space", "nothing.py"], "nothing.py"),
         (["copy", "--autoscale"], "with --autoscale a whole number from 1, not 0"),
         (["--resume", "nothing"], "there is no sweep 'nothing'"),
-        (["--extend", "../x"], "the name of a sweep is letters"),
+        (["--extend", "../x"], "the name of a sweep has letters"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_leaves_nothing_behind(here, capsys, arguments, message):
@@ -144,27 +153,27 @@ def test_a_space_whose_trials_would_all_fail_is_refused_at_once(here, capsys):
 
 
 @pytest.mark.parametrize(
-    ("more", "vain"),
+    ("more", "changed"),
     [
-        (["--set", "memory.cells=8", "--trials", "9"], "--trials, --set"),
+        (["--set", "memory.cells=8", "--trials", "9"], "--set, --trials"),
         (["copy"], "the task"),
         (["--extend", "one"], "--extend"),
     ],
 )
-def test_a_sweep_that_is_resumed_is_what_it_was(capsys, more, vain):
+def test_a_sweep_that_is_resumed_is_what_it_was(capsys, more, changed):
     saved("copy", "--smoke", "--name", "one")
     assert main(["--resume", "one", *more]) == 2
     said = capsys.readouterr().err
-    assert said == f"error: --resume goes on with what was begun: leave {vain} out\n"
+    assert said == f"error: --resume continues a sweep as it was planned: omit {changed}\n"
 
 
 def test_only_trials_are_added_to_a_sweep_and_none_to_a_comparison(here, capsys):
     saved("copy", "--smoke", "--name", "one")
     assert main(["--extend", "one", "--trials", "+2", "--seed", "3"]) == 2
-    assert "--extend goes on with what was begun: leave --seed out" in capsys.readouterr().err
+    assert "--extend continues a sweep as it was planned: omit --seed" in capsys.readouterr().err
     comparison_plan("two").save()
     assert main(["--extend", "two", "--trials", "+2"]) == 2
-    assert "a search can be extended, and two is a comparison" in capsys.readouterr().err
+    assert "only a search can be extended, and two is a comparison" in capsys.readouterr().err
 
 
 def test_a_sweep_is_not_overwritten(here):
@@ -177,12 +186,12 @@ def test_a_dry_run_counts_every_seed_of_a_trial(capsys, monkeypatch):
     monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
     words = ["copy", "--smoke", "--dry-run", "--set", "training.updates=50"]
     assert main([*words, "--seeds-per-trial", "3"]) == 0
-    assert "150 a trial" in capsys.readouterr().out
+    assert "150 per trial" in capsys.readouterr().out
 
 
 def test_a_dry_run_looks_at_the_cluster_that_the_sweep_would_run_on(capsys, monkeypatch):
     monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
-    monkeypatch.setattr(dry_run, "start_ray", lambda address, log: [{"CPU": 64.0}])
+    monkeypatch.setattr(api, "start_ray", lambda address, log: [{"CPU": 64.0}])
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     assert main(["copy", "--smoke", "--dry-run"]) == 0
     assert "64 CPUs, 0 GPUs at head:6379" in capsys.readouterr().out
@@ -203,4 +212,47 @@ def test_grace_is_a_share_of_the_updates_and_is_kept(here, capsys):
     saved("copy", "--smoke", "--name", "one", "--grace", "0.5")
     assert load_plan("one").grace == 0.5
     assert main(["copy", "--smoke", "--grace", "2"]) == 2
-    assert capsys.readouterr().err == "error: --grace is a share from 0 to 1, not 2.0\n"
+    assert capsys.readouterr().err == "error: --grace must be a share from 0 to 1, not 2.0\n"
+
+
+def test_the_command_line_and_python_make_the_same_options():
+    words = ["copy", "--smoke", "--trials", "3", "--estimators", "gumbel,reinforce"]
+    words += ["--set", "memory.cells=4", "--set", "model.hidden=8", "--time-budget", "2m"]
+    assert search_options(words) == SearchOptions(
+        task="copy",
+        scale="smoke",
+        trials=3,
+        estimators=("gumbel", "reinforce"),
+        set={"memory.cells": "4", "model.hidden": "8"},
+        time_budget=120.0,
+    )
+    words = ["ptb", "--seeds", "5", "--models", "lstm,ntm", "--candidate", "lstm", "--autoscale"]
+    assert comparison_options([*words, "--concurrency", "2"]) == ComparisonOptions(
+        task="ptb",
+        seeds=5,
+        models=("lstm", "ntm"),
+        candidate=("lstm",),
+        autoscale=True,
+        concurrency=2,
+    )
+
+
+@pytest.mark.parametrize("options", [search_options, comparison_options])
+def test_without_words_all_options_have_their_defaults(options):
+    assert options([]) == type(options([]))()
+
+
+def test_of_two_scales_the_last_one_counts():
+    assert search_options(["copy", "--scale", "paper", "--smoke"]).scale == "smoke"
+
+
+def test_settings_from_python_may_be_numbers():
+    assert plan_from(SearchOptions(task="copy", set={"memory.cells": 4})).fixed == {
+        "memory.cells": "4"
+    }
+
+
+def test_a_search_is_not_extended_by_nothing(capsys):
+    saved("copy", "--smoke", "--name", "one")
+    assert main(["--extend", "one"]) == 2
+    assert "--extend needs the number of additional trials" in capsys.readouterr().err

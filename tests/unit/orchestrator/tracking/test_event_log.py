@@ -110,6 +110,7 @@ def test_a_sweep_ends_its_open_trials(log: EventLog) -> None:
     log.append(SweepStarted("s"), TrialStarted(1), TrialStarted(0), TrialEnded(1, "FINISHED"))
     assert log.open_trials() == [0]
     log.append(SweepEnded("KILLED"), SweepEnded("KILLED"))
+    assert log.open_trials() == []
     *_, trial, sweep = recorded(log)
     assert isinstance(trial, TrialEnded)
     assert (trial.number, trial.status, trial.tags) == (0, "KILLED", {"interrupted": "true"})

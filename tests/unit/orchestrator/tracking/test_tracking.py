@@ -190,7 +190,7 @@ def test_what_the_store_refuses_is_put_aside(
 def test_a_password_in_the_words_of_the_store_is_not_kept(tmp_path: Path) -> None:
     delivery = Delivery(tmp_path, Store("unused", EXPERIMENT), SWEEP)
     error = MlflowException("400 for url: http://me:hunter2@there/api")
-    delivery._put_aside(TrialStarted(0), error)
+    delivery._set_aside(TrialStarted(0), error)
     kept = (tmp_path / "tracking.refused.jsonl").read_text()
     assert "http://me:***@there" in kept
     assert "hunter2" not in kept

@@ -5,13 +5,14 @@ A sample of the modes; `python -m benchmarks.tools.sanitize` takes them all.
 
 import pytest
 
-from benchmarks.tools import sanitize
+from tests.support import sanitizers
 
 
-@pytest.mark.parametrize("sanitizer", sanitize.SANITIZERS)
+@pytest.mark.slow
+@pytest.mark.parametrize("sanitizer", sanitizers.SANITIZERS)
 def test_edges_are_clean(sanitizer):
-    if not sanitize.available(sanitizer):
+    if not sanitizers.available(sanitizer):
         pytest.skip(f"no gcc here can build for {sanitizer}")
-    said = sanitize.check(sanitizer, "f32", stride=61)
+    said = sanitizers.check(sanitizer, "f32", stride=61)
     assert said.endswith("sequences")
     assert int(said.split()[0]) >= 60

@@ -1,5 +1,5 @@
-/* Forward and backward of the native kernel over edge shapes, every array exactly as long as it must
- * be: built with a sanitizer, it stops at the first read or write beyond an end, or at a race. */
+/* Forward and backward of the native kernel over edge shapes, with every array exactly as long as
+ * needed: built with a sanitizer, it stops at the first access out of bounds or data race. */
 
 #include "common.h"
 #ifdef DOUBLE

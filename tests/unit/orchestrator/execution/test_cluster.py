@@ -3,8 +3,8 @@
 import pytest
 import ray
 
-from orchestrator.execution import ray_token
-from orchestrator.execution.tuner import start_ray
+from orchestrator.execution import cluster
+from orchestrator.execution.cluster import start_ray
 from tardis_core.errors import UserError
 
 
@@ -16,8 +16,8 @@ def asked(monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", lambda **arguments: told.update(arguments))
     monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 2.0}}])
-    monkeypatch.setattr(ray_token, "check_reachable", lambda address: told.update(knocked=address))
-    monkeypatch.setattr(ray_token, "ensure_private_token", lambda: told.update(kept=True))
+    monkeypatch.setattr(cluster, "check_reachable", lambda address: told.update(knocked=address))
+    monkeypatch.setattr(cluster, "ensure_private_token", lambda: told.update(kept=True))
     return told
 
 

@@ -4,14 +4,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.reliability.sweep_checks import free_port
 from orchestrator import compare, sweep_command, ui
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.doctor import examine
 from orchestrator.doctor import main as doctor
 from orchestrator.execution.driver import Outcome
+from orchestrator.results.records import Records
 from orchestrator.tracking.event_log import open_log
 from tests.support.mlflow_stores import fresh_sqlite
+from tests.support.servers import free_port
 from tests.support.sweep_logs import comparison_plan, fill, fill_comparison, make_plan
 
 
@@ -34,8 +35,10 @@ def test_a_store_that_is_away_is_said_in_one_line(away, capsys):
 
 
 def test_a_sweep_whose_store_is_away_at_the_end_still_closes(away):
-    text = sweep_command._closing(away, away, Outcome(finished=True, waiting=0, refused=0))
-    assert "champion: not known: the tracking store must be usable" in text
+    text = sweep_command._closing(
+        away, Records.load(away), Outcome(finished=True, waiting=0, refused=0)
+    )
+    assert "champion: unknown: the tracking store must be usable" in text
     assert f"browse:   python -m orchestrator.ui {away.name}" in text
     assert "hunter2" not in text
 
@@ -45,17 +48,17 @@ def test_a_champion_that_no_sweep_has_registered_is_named_all_the_same(away, mon
     monkeypatch.setattr(sweep_command, "reach_store", lambda *_: (None, "1"))
     monkeypatch.setattr(sweep_command.champion, "current_champion", lambda *_: held)
     said = sweep_command._champion(away)
-    assert said == "tardis-copy version 7, which no sweep has registered"
+    assert said == "tardis-copy version 7, which was not registered by a sweep"
 
 
 def test_what_waits_of_the_search_is_told_before_its_best_are_trained_again(
     away, monkeypatch, capsys
 ):
-    plan = make_plan("again", replicates=2, tracking_uri=away.tracking_uri)
+    plan = make_plan("again", confirm_seeds=2, tracking_uri=away.tracking_uri)
     plan.save()
     fill(plan, [0.5])
     outcomes = iter([Outcome(True, waiting=3, refused=0), Outcome(False, waiting=0, refused=0)])
-    monkeypatch.setattr(sweep_command, "run_sweep", lambda *_: next(outcomes))
+    monkeypatch.setattr(sweep_command.api, "run", lambda *_: next(outcomes))
     assert sweep_command.main(["--resume", "again"]) == 130
     assert "python -m orchestrator.doctor again --fix" in capsys.readouterr().out
 
@@ -84,8 +87,8 @@ def test_a_comparison_says_what_waits_and_what_was_refused(away, monkeypatch, ca
     plan = comparison_plan(tracking_uri=away.tracking_uri)
     plan.save()
     fill_comparison(plan, {"a": [0.1, 0.2, 0.3], "b": [0.4, 0.5, 0.6]})
-    monkeypatch.setattr(comparison_runs, "of_plan", lambda plan: None)
-    monkeypatch.setattr(compare, "run_sweep", lambda *_: Outcome(True, waiting=3, refused=2))
+    monkeypatch.setattr(comparison_runs, "of_records", lambda records: None)
+    monkeypatch.setattr(compare.api, "run", lambda *_: Outcome(True, waiting=3, refused=2))
     assert compare.main(["--resume", plan.name]) == 0
     said = capsys.readouterr().out
     assert "waiting:  3 events could not be sent to http://me:***@" in said

@@ -6,9 +6,10 @@ import pytest
 from optuna.trial import TrialState
 
 from orchestrator.execution import tuner as sweeping
-from orchestrator.execution.recorder import Recorder
-from orchestrator.execution.search import Search, open_study
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.execution.callbacks import RecordTrials
+from orchestrator.execution.search import Search
+from orchestrator.execution.study import open_study
+from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.events import TrialEnded
 from search_spaces import sampler
@@ -21,12 +22,12 @@ def space(trial):
 @pytest.mark.parametrize(
     ("tries_left", "state", "events"),
     [(True, TrialState.RUNNING, []), (False, TrialState.FAIL, ["FAILED"])],
-    ids=["given up", "failed"],
+    ids=["abandoned", "failed"],
 )
 def test_an_error_ends_a_trial_only_when_its_tries_are_used_up(tmp_path, tries_left, state, events):
     Search(space, sampler, 0, "min", "s", tmp_path, []).suggest("a")
-    plan = SweepPlan("s", "copy", "smoke", 1, "bce", "lower", reports=1)
-    recorder = Recorder(plan, tmp_path, None)
+    plan = SearchPlan("s", "copy", "smoke", 1, "bce", "lower", reports=1)
+    recorder = RecordTrials(plan, tmp_path, None)
     trial = SimpleNamespace(
         config={"number": 0},
         last_result=None,
@@ -38,7 +39,7 @@ def test_an_error_ends_a_trial_only_when_its_tries_are_used_up(tmp_path, tries_l
     log = open_log(tmp_path)
     found = [each.status for each, _ in log.read(0) if isinstance(each, TrialEnded)]
     assert found == events
-    assert recorder.times_given_up == int(tries_left)
+    assert recorder.abandoned_count == int(tries_left)
 
 
 class Fits:
@@ -50,12 +51,12 @@ class Fits:
         monkeypatch.setattr(sweeping, "ended", lambda plan: self.ended)
         monkeypatch.setattr(sweeping, "_tuner", self.tuner)
 
-    def tuner(self, plan, trainable, at_once, recorder, callbacks):
+    def tuner(self, plan, trainable, max_concurrent, recorder, callbacks):
         def fit():
-            ended, given_up = self.fits[self.made]
+            ended, abandoned = self.fits[self.made]
             self.made += 1
             self.ended += ended
-            recorder.times_given_up += given_up
+            recorder.abandoned_count += abandoned
 
         return SimpleNamespace(fit=fit)
 
@@ -67,12 +68,12 @@ class Fits:
         ([(4, 1), (1, 0)], 2),
         ([(3, 2), (1, 1), (1, 0)], 3),
         ([(3, 0)], 1),  # Ctrl-C
-        ([(3, 1)], 1),  # Ctrl-C after a trial was given up
+        ([(3, 1)], 1),  # Ctrl-C after a trial was abandoned
         ([(3, 2), (0, 2)], 2),  # nothing gets on any more
     ],
 )
-def test_a_sweep_goes_on_with_what_was_given_up_and_with_nothing_else(monkeypatch, fits, made):
+def test_a_sweep_goes_on_with_what_was_abandoned_and_with_nothing_else(monkeypatch, fits, made):
     found = Fits(monkeypatch, *fits)
-    plan = SweepPlan("s", "copy", "smoke", 5, "bce", "lower", reports=1)
+    plan = SearchPlan("s", "copy", "smoke", 5, "bce", "lower", reports=1)
     sweeping.run(plan, None, 1, [])
     assert found.made == made

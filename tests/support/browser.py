@@ -1,4 +1,4 @@
-"""Headless Chromium, driven through the two pipes of its own protocol: no other software needed."""
+"""Headless Chromium, driven through the two pipes of its DevTools protocol, without a driver."""
 
 import base64
 import fcntl
@@ -16,7 +16,7 @@ CHROMIUM = shutil.which("chromium")  # Debian's package of that name
 PATIENCE = 120.0  # seconds
 OPTIONS = [
     "--headless",
-    "--no-sandbox",  # as root it has none
+    "--no-sandbox",  # it does not start with one as root
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--disable-background-networking",
@@ -29,15 +29,15 @@ OPTIONS = [
 
 
 class Browser:
-    """One page of a browser; to be used in a `with` statement."""
+    """A browser with one page; use it in a `with` statement."""
 
     def __init__(self, folder: Path, width: int = 1400, height: int = 700) -> None:
-        """`folder` keeps its profile, which should be new."""
+        """Start the browser with its profile in `folder`, which should be empty."""
         assert CHROMIUM is not None, "needs chromium: apt install chromium"
-        its_in, self._to = os.pipe()
-        self._from, its_out = os.pipe()
-        # Chromium reads from 3 and writes to 4; two numbers above keep them from overlapping.
-        ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (its_in, its_out)]
+        browser_in, self._to = os.pipe()
+        self._from, browser_out = os.pipe()
+        # Chromium reads from 3 and writes to 4; higher numbers keep the ends from overlapping.
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (browser_in, browser_out)]
 
         def connect() -> None:
             os.dup2(ends[0], 3)
@@ -50,7 +50,7 @@ class Browser:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        for end in (its_in, its_out, *ends):
+        for end in (browser_in, browser_out, *ends):
             os.close(end)
         self._received, self._calls, self._session = b"", 0, ""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
@@ -92,18 +92,18 @@ class Browser:
             ready, _, _ = select.select([self._from], [], [], PATIENCE)
             more = os.read(self._from, 1 << 20) if ready else b""
             if not more:
-                raise TimeoutError("the browser does not answer")
+                raise TimeoutError(f"the browser did not answer within {PATIENCE:.0f} s")
             self._received += more
         line, _, self._received = self._received.partition(b"\0")
         message: dict[str, Any] = json.loads(line)
         return message
 
     def before_every_page(self, script: str) -> None:
-        """Run a script in every page before its own."""
+        """Run a script in every page before its own scripts."""
         self.call("Page.addScriptToEvaluateOnNewDocument", source=script)
 
     def open(self, url: str) -> None:
-        """Go to a page, without waiting for it."""
+        """Open a page without waiting until it is loaded."""
         self.call("Page.navigate", url=url)
 
     def run(self, script: str) -> Any:
@@ -114,15 +114,15 @@ class Browser:
         return result["result"].get("value")
 
     def wait_for(self, script: str) -> Any:
-        """Wait until the value of an expression is true, and return it."""
+        """Wait until an expression is true; returns its value."""
         deadline = time.monotonic() + PATIENCE
         while not (value := self.run(script)):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{script} did not become true")
+                raise TimeoutError(f"{script} did not become true within {PATIENCE:.0f} s")
             time.sleep(0.1)
         return value
 
-    def picture(self, path: Path) -> None:
-        """Save what is to be seen as a PNG."""
+    def screenshot(self, path: Path) -> None:
+        """Save the visible part of the page as a PNG."""
         data = self.call("Page.captureScreenshot", format="png")["data"]
         path.write_bytes(base64.b64decode(data))

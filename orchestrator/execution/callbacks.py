@@ -1,0 +1,134 @@
+"""What Ray calls while trials run: their recording, and the release of what Ray keeps of them."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
+from optuna.trial import FrozenTrial
+from ray import tune
+from ray.tune.experiment import Trial
+
+from orchestrator.execution import ray_internals, study
+from orchestrator.execution.asha import Asha
+from orchestrator.execution.result import FAILED, NOTE, OBJECTIVE, RECORDED, ROWS, state_of
+from orchestrator.planning.configs import trial_config
+from orchestrator.planning.plan import SearchPlan, SweepPlan
+from orchestrator.tracking.event_log import open_log
+from orchestrator.tracking.recorder import Recorder
+from orchestrator.tracking.states import State
+
+_log = logging.getLogger(__name__)
+
+
+class TrialEnds(tune.Callback):
+    """Both of Ray's ways to say that a trial has ended lead to `ended`.
+
+    Where the process that is to resume a trial dies before the trial starts, Ray abandons the
+    trial although it has retries left: such a trial has not ended.
+    """
+
+    def ended(self, trial: Trial, state: State) -> None:
+        """A trial has ended in this state."""
+        raise NotImplementedError
+
+    def abandoned(self, trial: Trial) -> None:
+        """A trial has not ended, and this Ray experiment will not continue it."""
+
+    def on_trial_complete(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        self.ended(trial, state_of(trial.last_result))
+
+    def on_trial_error(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        if ray_internals.may_retry(trial):
+            self.abandoned(trial)
+        else:
+            self.ended(trial, State.FAILED)
+
+
+class RecordTrials(TrialEnds):
+    """Records trials in the event log; and gives ASHA its memory, which Ray does not save."""
+
+    def __init__(self, plan: SweepPlan, folder: Path, scheduler: Asha | None) -> None:
+        self.plan, self.folder, self.scheduler = plan, folder, scheduler
+        self.abandoned_count = 0
+
+    @property
+    def _recorder(self) -> Recorder:
+        """Not an attribute: Ray pickles its callbacks, and a log belongs to one process."""
+        return Recorder(open_log(self.folder))
+
+    def setup(self, *arguments: Any, **info: Any) -> None:
+        """Tell the scheduler and the log what happened before: the sweep may be resumed."""
+        if self.scheduler is not None:
+            trials = study.study_trials(self.folder, self.plan.name)
+            self.scheduler.recall(trials)
+            self._recorder.catch_up({trial.number: _end_of(trial) for trial in trials})
+
+    def get_state(self) -> dict[str, Any] | None:
+        # Never restored; it lets others look at the rungs.
+        return {"rungs": self.scheduler.rungs()} if self.scheduler else None
+
+    def on_trial_start(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        number = number_of(trial)
+        tags = {**self.plan.trial_tags(number), MLFLOW_RUN_NAME: self.plan.title(number)}
+        self._recorder.started(number, params_of(self.plan, trial), tags)
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        if result.get(NOTE) and result.get("iterations_since_restore") == 1:
+            _log.warning("trial %d: %s", number_of(trial), result[NOTE])
+        self._recorder.measured(number_of(trial), result.get(ROWS, ()))
+
+    def abandoned(self, trial: Trial) -> None:
+        self.abandoned_count += 1
+        _log.warning("trial %d was abandoned by Ray and is requeued", number_of(trial))
+
+    def ended(self, trial: Trial, state: State) -> None:
+        number, result, error = number_of(trial), trial.last_result or {}, ""
+        if state is State.FAILED:
+            error = str(result.get(FAILED) or trial.get_error() or "no result")
+            if isinstance(self.plan, SearchPlan):
+                study.tell_failed(self.folder, self.plan.name, number)
+        tags = {name: result[name] for name in RECORDED if result.get(name)}
+        if result.get(OBJECTIVE) is not None:
+            tags[OBJECTIVE] = str(result[OBJECTIVE])
+        self._recorder.ended(number, state, tags, error)
+
+
+class FreeMemory(tune.Callback):
+    """Releases what Ray would keep of every trial that has ended."""
+
+    def on_trial_complete(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        ray_internals.free_statistics(trial)
+
+
+def _end_of(trial: FrozenTrial) -> tuple[State, dict[str, str]]:
+    tags = {} if trial.value is None else {OBJECTIVE: str(trial.value)}
+    return State.from_optuna(trial.state), tags
+
+
+def number_of(trial: Trial) -> int:
+    """The number of a trial in the study, by which everyone knows it."""
+    return int(trial.config["number"])
+
+
+def params_of(plan: SweepPlan, trial: Trial) -> dict[str, Any]:
+    """The resolved settings of a trial by name, with its task, model, estimator, scale and seed."""
+    config = trial_config(plan.task, plan.scale, plan.seed, trial.config["settings"])
+    return {
+        "task": config.task,
+        "model": config.model,
+        "estimator": config.estimator,
+        "scale": config.scale,
+        "seed": config.seed,
+        **config.settings(),
+    }

@@ -1,0 +1,169 @@
+"""The Ray cluster of a sweep: where it is, how to get in, and how many trials fit in it."""
+
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+import ray
+from ray.exceptions import AuthenticationError
+
+from orchestrator.common.library_logs import redirect_library_logs
+from orchestrator.execution import ray_internals
+from orchestrator.planning.plan import SweepPlan
+from tardis_core.errors import UserError
+
+# Read by Ray when it starts, in this process and in its children.
+RAY_SETTINGS = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # A snapshot of the experiment only at its end: none is ever restored, and the more trials
+    # there are, the longer one takes.
+    "TUNE_GLOBAL_CHECKPOINT_S": "inf",
+    # Notice a dead node in about ten seconds instead of a minute.
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "2000",
+    "RAY_health_check_failure_threshold": "3",
+    "RAY_health_check_initial_delay_ms": "3000",
+}
+LOCAL = "local"  # a Ray of our own on this machine
+CONNECT_SECONDS = 5
+TOKEN_HELP = (
+    "put the cluster's token into ~/.ray/auth_token, or name its file with RAY_AUTH_TOKEN_PATH, "
+    "and set RAY_AUTH_MODE=token"
+)
+
+Resources = dict[str, float]
+
+
+def address_of(address: str | None) -> str:
+    """Where a sweep runs; Ray itself would join whatever cluster runs on this machine."""
+    return address or os.environ.get("RAY_ADDRESS") or LOCAL
+
+
+def place(address: str) -> str:
+    """An address in words."""
+    return "this machine" if address == LOCAL else address
+
+
+def reach(address: str | None) -> None:
+    """Raise `UserError` unless the requested cluster, if any, lets us in."""
+    address = address_of(address)
+    if not ray.is_initialized() and address not in (LOCAL, "auto"):
+        check_reachable(address)
+
+
+def check_reachable(address: str) -> None:
+    """Raise `UserError` unless the cluster at HOST:PORT is running and accepts our token.
+
+    Ray itself would retry for minutes, and then say that it could not connect.
+    """
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"--address must be HOST:PORT of a Ray cluster that is running, and {address} is not "
+            f"({error}); start it, or omit --address"
+        ) from error
+    try:
+        ray_internals.contact_head(address)
+    except AuthenticationError as error:
+        ours = "does not match" if _has_token() else "is missing"
+        raise UserError(
+            f"the Ray cluster at {address} asks for a token, and ours {ours}; {TOKEN_HELP}"
+        ) from error
+
+
+def token_file() -> Path:
+    """Where Ray looks for a token by default."""
+    return Path.home() / ".ray" / "auth_token"
+
+
+def _has_token() -> bool:
+    named = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
+    return bool(named) or token_file().exists()
+
+
+def ensure_private_token() -> None:
+    """Create the token of this machine, which Ray itself would make readable by everyone."""
+    path = token_file()
+    if path.exists():
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+        return
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    # Private from the first moment; another sweep may be faster.
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return
+    with open(handle, "w") as file:
+        file.write(secrets.token_hex(32))
+
+
+def start_ray(address: str | None, log_file: Path) -> list[Resources]:
+    """Connect to a cluster or start one here; returns the resources of each node.
+
+    What Ray logs goes to the file.
+    """
+    for name, value in RAY_SETTINGS.items():
+        os.environ.setdefault(name, value)
+    redirect_library_logs(log_file)
+    if ray.is_initialized():
+        return nodes()
+    reach(address)
+    address = address_of(address)
+    if address == LOCAL:
+        ensure_private_token()
+    try:
+        ray.init(
+            address=address,
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+            logging_level=logging.WARNING,
+        )
+    except Exception as error:  # a bare one if a node is too slow to start
+        reason = " ".join(str(error).split())
+        raise UserError(
+            f"Ray could not be reached or started on {place(address)}: {reason}"
+        ) from error
+    return nodes()
+
+
+def nodes() -> list[Resources]:
+    """The resources of each node of the cluster."""
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+
+
+def slots(plan: SweepPlan, cluster: Sequence[Resources]) -> int:
+    """The maximum number of concurrent trials."""
+    if plan.autoscale:
+        return plan.concurrency  # trials that wait are what makes the cluster grow
+    fits = sum(_fits(plan, node) for node in cluster)
+    return min(fits, plan.concurrency) if plan.concurrency else fits
+
+
+def _fits(plan: SweepPlan, node: Resources) -> int:
+    """How many trials fit on a node: each is on one node, and a fraction of a GPU on one GPU."""
+    limits = []
+    if plan.cpus_per_trial:
+        limits.append(_times(node.get("CPU", 0), plan.cpus_per_trial))
+    if plan.gpus_per_trial >= 1:
+        limits.append(_times(node.get("GPU", 0), plan.gpus_per_trial))
+    elif plan.gpus_per_trial:
+        limits.append(int(node.get("GPU", 0)) * _times(1, plan.gpus_per_trial))
+    return min(limits, default=1)
+
+
+def _times(whole: float, part: float) -> int:
+    return int(whole / part + 1e-9)  # three times 0.1 is a little more than 0.3
+
+
+def resources_of(plan: SweepPlan) -> Resources:
+    """The resources that a trial requests from Ray."""
+    return {"cpu": plan.cpus_per_trial, "gpu": plan.gpus_per_trial}

@@ -1,0 +1,113 @@
+"""The Optuna study of a sweep: what was proposed and how it went, in a file beside the sweep.
+
+A trial is identified by its number in the study, on all sides: Ray's own ids do not survive a
+restart of the driver, the number does.
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.samplers import BaseSampler
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from orchestrator.common.journal import append_whole, drop_torn_line
+from orchestrator.execution import optuna_internals
+from orchestrator.tracking.states import State
+
+STUDY_FILE = "study.log"
+SYNC_SECONDS = 1.0
+
+
+class StudyFile(JournalFileBackend):
+    """Optuna's journal, flushed to the disk once per second instead of at every write.
+
+    Proposing the settings of a trial writes some twenty times, and flushing each of them took a
+    third of the time of a trial. What is written survives this process, however it ends; a crash
+    of the machine can lose the last second. A torn line would make the file unreadable to Optuna,
+    so it is cut off.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._exclusive = str(path), JournalFileSymlinkLock(str(path))
+        self._synced = 0.0
+        super().__init__(self._path, self._exclusive)
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        text = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in logs)
+        self._exclusive.acquire()
+        try:
+            with open(self._path, "ab+", buffering=0) as file:
+                drop_torn_line(file)
+                append_whole(file, text.encode())
+                if time.monotonic() - self._synced > SYNC_SECONDS:
+                    os.fsync(file.fileno())
+                    self._synced = time.monotonic()
+        finally:
+            self._exclusive.release()
+
+
+def study_storage(folder: Path) -> JournalStorage:
+    """The storage of the study in a sweep's folder; `optuna-dashboard` opens the file as it is."""
+    return JournalStorage(StudyFile(folder / STUDY_FILE))
+
+
+def create_study(folder: Path, name: str, mode: str, sampler: BaseSampler) -> optuna.Study:
+    """The study of a sweep, created at its first start; `mode` is min or max."""
+    return optuna.create_study(
+        study_name=name,
+        storage=study_storage(folder),
+        sampler=sampler,
+        pruner=optuna.pruners.NopPruner(),  # Ray's scheduler prunes
+        direction="minimize" if mode == "min" else "maximize",
+        load_if_exists=True,
+    )
+
+
+def open_study(folder: Path, name: str) -> optuna.Study:
+    """The study of an existing sweep, for reading."""
+    return optuna.load_study(study_name=name, storage=study_storage(folder))
+
+
+def study_trials(folder: Path, name: str) -> list[FrozenTrial]:
+    """The trials of a study; none if the sweep was stopped before it created one."""
+    try:
+        return open_study(folder, name).get_trials(deepcopy=False)
+    except KeyError:
+        return []
+
+
+def abandoned_trial(study: optuna.Study, ours: set[int]) -> Trial | None:
+    """A trial that a driver asked for and did not live to finish, if it is not one of ours."""
+    for frozen in study.get_trials(deepcopy=False):
+        if frozen.state is TrialState.RUNNING and frozen.number not in ours:
+            return optuna_internals.reopen(study, frozen)
+    return None
+
+
+def is_told(trial: Trial) -> bool:
+    """Whether the study knows how the trial ended."""
+    return optuna_internals.stored(trial).state.is_finished()
+
+
+def report(trial: Trial, value: float, step: int) -> None:
+    """Add the value of a step, unless the trial has ended or has the step already."""
+    frozen = optuna_internals.stored(trial)
+    if not frozen.state.is_finished() and step not in frozen.intermediate_values:
+        trial.report(value, step)
+
+
+def tell(trial: Trial, state: State, value: float) -> None:
+    """Tell the study how a trial ended; the value counts if it is complete."""
+    final = value if state is State.COMPLETE else None
+    trial.study.tell(trial, final, state=TrialState[state.optuna_name])
+
+
+def tell_failed(folder: Path, name: str, number: int) -> None:
+    """Tell the study that a trial could not be run."""
+    open_study(folder, name).tell(number, state=TrialState.FAIL, skip_if_finished=True)

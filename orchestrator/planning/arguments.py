@@ -1,0 +1,211 @@
+"""The command lines of `sweep` and `compare`, which become options."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from orchestrator.planning.options import OURS, ComparisonOptions, SearchOptions
+from orchestrator.planning.plan import AGGREGATES
+from tardis_core.cli import Parser, SettingAction, data_parent
+from tardis_core.estimators.base import ESTIMATORS
+from tardis_core.models.base import MODELS
+from tardis_core.scales import SCALES
+from tardis_core.tasks.base import TASKS
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+SWEEP = "Search for the best settings of a task: `python -m orchestrator.sweep ptb`."
+SWEEP_EXAMPLES = """
+examples:
+  python -m orchestrator.sweep ptb --smoke                   a few tiny trials, in minutes
+  python -m orchestrator.sweep ptb --dry-run                 the plan, without running it
+  python -m orchestrator.sweep copy --estimators reinforce --set memory.cells=32
+  python -m orchestrator.sweep --resume NAME                 after Ctrl-C, a crash or a power cut
+  python -m orchestrator.sweep --extend NAME --trials +20    more trials in the same study
+"""
+COMPARE = """Which system is better, and how sure are we? `python -m orchestrator.compare copy`.
+
+Trains the rows of the paper's table for the task with equal budgets and several seeds, or compares
+runs that exist already.
+"""
+COMPARE_EXAMPLES = """
+examples:
+  python -m orchestrator.compare copy --seeds 5              the paper's rows, five seeds each
+  python -m orchestrator.compare ptb --models tardis,lstm,ntm --dry-run      only the plan
+  python -m orchestrator.compare ptb --models tardis,lstm,ntm --parameters 400000
+  python -m orchestrator.compare copy --candidate lstm --candidate tardis:gumbel \\
+      --candidate tardis:reinforce,estimator.gamma=0.9       systems of your own
+  python -m orchestrator.compare --resume NAME               after Ctrl-C, a crash or a power cut
+  python -m orchestrator.compare --sweeps NAME,NAME          searches, at equal numbers of trials
+  python -m orchestrator.compare --runs ID,ID,ID             MLflow runs
+"""
+
+
+def search_options(arguments: Sequence[str] | None = None) -> SearchOptions:
+    """The options of a command line of `python -m orchestrator.sweep`."""
+    return SearchOptions(**_values(_search_parser(), arguments))
+
+
+def comparison_options(arguments: Sequence[str] | None = None) -> ComparisonOptions:
+    """The options of a command line of `python -m orchestrator.compare`."""
+    values = _values(_comparison_parser(), arguments)
+    return ComparisonOptions(**{**values, "candidate": tuple(values.get("candidate", ()))})
+
+
+def _values(parser: Parser, arguments: Sequence[str] | None) -> dict[str, Any]:
+    return vars(parser.parse_args(arguments))
+
+
+def names(text: str) -> tuple[str, ...]:
+    """The words between commas, each of them once."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def seconds(text: str) -> float:
+    """A duration such as 90s, 30m, 2h or 1d."""
+    duration = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text)
+    if not duration:
+        raise argparse.ArgumentTypeError(
+            f"must be a number with a unit, such as 90s, 30m or 2h, not {text!r}"
+        )
+    return float(duration[1]) * UNITS[duration[2]]
+
+
+def _parser(**options: Any) -> Parser:
+    """A parser that returns only what was given: the defaults are those of the options object."""
+    return Parser(argument_default=argparse.SUPPRESS, **options)
+
+
+def _search_parser() -> Parser:
+    parser = _parser(
+        prog="python -m orchestrator.sweep",
+        description=SWEEP,
+        epilog=SWEEP_EXAMPLES,
+        parents=[_shared_parent(), data_parent()],
+    )
+    add = parser.add_argument
+    add("--extend", metavar="NAME", help="add trials to a finished search, with --trials +20")
+    add(
+        "--trials",
+        type=int,
+        metavar="N",
+        help="number of trials; with --extend +N (default: by the scale)",
+    )
+    add("--time-budget", type=seconds, metavar="TIME", help="stop after 90s, 30m or 2h")
+    add(
+        "--estimators",
+        type=names,
+        metavar="NAME,...",
+        help=f"gradient estimators to search over (default: {','.join(ESTIMATORS.names())})",
+    )
+    add(
+        "--models",
+        type=names,
+        metavar="NAME,...",
+        help=f"models to search over, of {','.join(MODELS.names())} (default: tardis)",
+    )
+    add("--space", metavar="FILE", help="a search space of your own, a Python file")
+    add(
+        "--seeds-per-trial",
+        type=int,
+        metavar="N",
+        help="train every trial with N seeds, so that robust settings win, not lucky ones",
+    )
+    add(
+        "--aggregate",
+        choices=AGGREGATES,
+        help="objective of a trial with several seeds: their mean or the worst (default: worst)",
+    )
+    add(
+        "--grace",
+        type=float,
+        metavar="SHARE",
+        help="share of its updates before which no trial is stopped (default: 1/9; 1: never)",
+    )
+    add(
+        "--confirm-seeds",
+        type=int,
+        metavar="N",
+        help="after the search, train the best three again with N other seeds each",
+    )
+    return parser
+
+
+def _comparison_parser() -> Parser:
+    parser = _parser(
+        prog="python -m orchestrator.compare",
+        description=COMPARE,
+        epilog=COMPARE_EXAMPLES,
+        parents=[_shared_parent(), data_parent()],
+    )
+    add = parser.add_argument
+    add("--seeds", type=int, metavar="N", help="number of seeds per candidate (default: 3)")
+    add(
+        "--models",
+        type=names,
+        metavar="NAME,...",
+        help=f"rows of the paper's table to train, of {','.join(MODELS.names())} "
+        f"(default: {','.join(OURS)})",
+    )
+    add(
+        "--candidate",
+        action="append",
+        metavar="MODEL[:ESTIMATOR][,KEY=VALUE...]",
+        help="a system of your own instead of the paper's rows, repeatable; label=NAME among its "
+        "settings is its name in tables",
+    )
+    add(
+        "--parameters",
+        type=int,
+        metavar="N",
+        help="choose the hidden size of every candidate for about N parameters",
+    )
+    add("--runs", type=names, metavar="ID,...", help="compare these MLflow runs, train nothing")
+    add("--sweeps", type=names, metavar="NAME,...", help="compare these sweeps, train nothing")
+    add("--out", metavar="DIR", help="folder of the report with --runs or --sweeps")
+    return parser
+
+
+def _shared_parent() -> Parser:
+    """The options that searches and comparisons share."""
+    parent = _parser(add_help=False)
+    add = parent.add_argument
+    add("task", nargs="?", help=f"one of: {', '.join(TASKS.names())}")
+    add("--resume", metavar="NAME", help="continue a sweep that was stopped")
+    add("--dry-run", action="store_true", help="print the plan and exit")
+    add("--name", help="name of the sweep (default: task, scale and time)")
+    add(
+        "--scale",
+        choices=SCALES,
+        help="sizes and budget (default: paper with a GPU, small without)",
+    )
+    add("--smoke", dest="scale", action="store_const", const="smoke", help="same as --scale smoke")
+    add("--set", action=SettingAction, metavar="KEY=VALUE", help="a setting of every trial")
+    add("--seed", type=int, help="seed of the sweep and the first seed of trials (default: 0)")
+    add("--cpus-per-trial", type=float, metavar="N", help="CPUs per trial (default: 1)")
+    add(
+        "--gpus-per-trial",
+        type=float,
+        metavar="N",
+        help="GPUs per trial; with 0.25, four trials share a GPU (default: 0)",
+    )
+    add(
+        "--retry-smaller-batch",
+        action="store_true",
+        help="where memory runs out, retry with the batch in parts whose gradients are summed",
+    )
+    add(
+        "--concurrency",
+        type=int,
+        metavar="N",
+        help="maximum concurrent trials (default: as many as fit)",
+    )
+    add(
+        "--autoscale",
+        action="store_true",
+        help="the cluster grows on demand: request room for --concurrency trials",
+    )
+    add("--address", help="HOST:PORT of an existing Ray cluster (default: start one here)")
+    add("--storage", help="folder or URI that all nodes share (default: TARDIS_STORAGE)")
+    add("--tracking-uri", help="MLflow tracking URI (default: ./mlflow.db)")
+    return parent

@@ -1,0 +1,38 @@
+"""From a plan to the configurations of its trials and the space that it searches."""
+
+from typing import Any
+
+import search_spaces
+from orchestrator.planning.plan import SearchPlan, SweepPlan
+from tardis_core.config import Config, make_config
+from tardis_core.errors import UserError
+
+
+def trial_config(task: str, scale: str, seed: int, settings: dict[str, Any]) -> Config:
+    """The resolved configuration of a trial from its settings, as a search space returns them."""
+    overrides = {key: value for key, value in settings.items() if "." in key}
+    return make_config(
+        task,
+        settings.get("model", "tardis"),
+        settings.get("estimator"),
+        scale,
+        settings.get("seed", seed),
+        overrides,
+    )
+
+
+def base_config(plan: SweepPlan) -> Config:
+    """The configuration of the task that all trials share: what the data depends on."""
+    fixed = {key: value for key, value in plan.fixed.items() if key.startswith("task.")}
+    return make_config(plan.task, scale=plan.scale, seed=plan.seed, overrides=fixed)
+
+
+def space_of(plan: SearchPlan) -> search_spaces.BoundSpace:
+    """The space of a search, as a function of an Optuna trial."""
+    path, task = plan.space_path, plan.task
+    try:
+        module = search_spaces.load_file(path, task) if path else search_spaces.load(task)
+        fixed = search_spaces.fix(module, plan.fixed)
+        return search_spaces.bind(fixed, plan.scale, plan.estimators, plan.models)
+    except ValueError as error:
+        raise UserError(str(error)) from error

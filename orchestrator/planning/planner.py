@@ -1,0 +1,226 @@
+"""From options to a plan: a new one, or that of a sweep that was started before."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, overload
+
+import torch
+
+from orchestrator.common.defaults import default_tracking_uri
+from orchestrator.planning import sizing
+from orchestrator.planning.arguments import names
+from orchestrator.planning.configs import space_of, trial_config
+from orchestrator.planning.options import ComparisonOptions, SearchOptions, SweepOptions
+from orchestrator.planning.plan import (
+    Candidate,
+    ComparisonPlan,
+    SearchPlan,
+    SweepPlan,
+    check_name,
+    exists,
+    load_plan,
+)
+from search_spaces.engine.probe import explore
+from tardis_core import paper
+from tardis_core.cli import setting
+from tardis_core.config import has_setting, make_config
+from tardis_core.errors import UserError
+from tardis_core.tasks.base import TASKS
+
+DEFAULT_TRIALS = {"smoke": 6, "small": 40, "paper": 100}
+
+
+@overload
+def plan_from(options: ComparisonOptions) -> ComparisonPlan: ...
+@overload
+def plan_from(options: SearchOptions) -> SweepPlan: ...
+def plan_from(options: SearchOptions | ComparisonOptions) -> SweepPlan:
+    """The plan that the options ask for."""
+    match options:
+        case SearchOptions():
+            return _search(options)
+        case ComparisonOptions():
+            return _comparison(options)
+
+
+def _search(options: SearchOptions) -> SweepPlan:
+    if options.resume:
+        options.check_nothing_but("resume")
+        return load_plan(options.resume)
+    if options.extend:
+        return _extended(options)
+    if not options.task:
+        raise UserError(f"name a task: {', '.join(TASKS.names())}; or --resume a sweep")
+    return _new_search(options)
+
+
+def _extended(options: SearchOptions) -> SearchPlan:
+    options.check_nothing_but("extend", "trials")
+    plan = load_plan(options.extend)
+    if not isinstance(plan, SearchPlan):
+        raise UserError(
+            f"only a search can be extended, and {plan.name} is a comparison; compare again with "
+            "more --seeds under another --name"
+        )
+    if not options.trials:
+        raise UserError("--extend needs the number of additional trials, such as --trials +20")
+    return plan.with_more_trials(options.trials)
+
+
+def _new_search(options: SearchOptions) -> SearchPlan:
+    common = _common(options)
+    if options.confirm_seeds:
+        check_name(f"{common['name']}-seeds")  # the name of the confirmation
+    plan = SearchPlan(
+        **common,
+        trials=options.trials or DEFAULT_TRIALS[common["scale"]],
+        models=options.models,
+        estimators=options.estimators,
+        space=options.space,
+        seeds_per_trial=options.seeds_per_trial,
+        aggregate=options.aggregate,
+        grace=options.grace,
+        confirm_seeds=options.confirm_seeds,
+        time_budget=options.time_budget,
+    )
+    _check_trials(plan)
+    return plan
+
+
+def _check_trials(plan: SearchPlan) -> None:
+    """Raise `UserError` if --set or --space makes all trials of a model and estimator fail."""
+    systems: dict[Any, list[dict[str, Any]]] = {}
+    try:
+        for probe in explore(space_of(plan).inner, plan.scale, plan.estimators, plan.models):
+            system = probe.settings.get("model"), probe.settings.get("estimator")
+            systems.setdefault(system, []).append(probe.settings)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    for probes in systems.values():
+        errors = (_error_of(plan, settings) for settings in probes)
+        first = next(errors)
+        if first and all(errors):
+            raise first
+
+
+def _error_of(plan: SearchPlan, settings: dict[str, Any]) -> UserError | None:
+    try:
+        trial_config(plan.task, plan.scale, plan.seed, settings)
+    except UserError as error:
+        return error
+    return None
+
+
+def _common(options: SweepOptions, kind: str = "") -> dict[str, Any]:
+    """The fields that both kinds of plan have, except for the number of trials.
+
+    Args:
+        kind: a word for the default name.
+    """
+    scale = options.scale or ("paper" if torch.cuda.is_available() else "small")
+    metric = TASKS.get(options.task).metric
+    words = [options.task, *([kind] if kind else []), scale, time.strftime("%Y%m%d-%H%M%S")]
+    name = check_name(options.name or "-".join(words))
+    if exists(name):
+        raise UserError(f"there is a sweep {name!r} already; --resume it, or choose another --name")
+    fixed = {key: str(value) for key, value in options.set.items()}
+    training = {key: value for key, value in fixed.items() if key.startswith("training.")}
+    config = make_config(options.task, scale=scale, seed=options.seed, overrides=training)
+    return {
+        "name": name,
+        "task": options.task,
+        "scale": scale,
+        "metric": metric.name,
+        "better": metric.better,
+        "fixed": fixed,
+        "seed": options.seed,
+        "reports": -(-config.training.updates // config.training.evaluate_every),
+        "cpus_per_trial": options.cpus_per_trial,
+        "gpus_per_trial": options.gpus_per_trial,
+        "retry_smaller_batch": options.retry_smaller_batch,
+        "concurrency": options.concurrency,
+        "autoscale": options.autoscale,
+        "storage": options.storage or os.environ.get("TARDIS_STORAGE", ""),
+        "tracking_uri": options.tracking_uri or default_tracking_uri(),
+        "data_dir": options.data_dir,
+        "data": options.data,
+    }
+
+
+def _comparison(options: ComparisonOptions) -> ComparisonPlan:
+    if options.resume:
+        options.check_nothing_but("resume")
+        return _begun_comparison(options.resume)
+    if not options.task:
+        raise UserError(f"name a task: {', '.join(TASKS.names())}; or --resume, --runs or --sweeps")
+    common = _common(options, "compare")
+    candidates = _candidates(options)
+    plan = ComparisonPlan(
+        **common,
+        candidates=tuple(
+            _with_fixed(each, candidates, common["fixed"], options.task) for each in candidates
+        ),
+        seeds=tuple(range(options.seed, options.seed + options.seeds)),
+        trials=len(candidates) * options.seeds,
+        test=True,
+    )
+    for candidate in plan.candidates:  # errors come now, not in the trials
+        trial_config(plan.task, plan.scale, plan.seed, candidate.settings)
+    return sizing.with_parameters(plan, options.parameters) if options.parameters else plan
+
+
+def _begun_comparison(name: str) -> ComparisonPlan:
+    plan = load_plan(name)
+    if not isinstance(plan, ComparisonPlan):
+        raise UserError(
+            f"{name} is a search; continue it with python -m orchestrator.sweep --resume {name}, "
+            f"or compare its trials with --sweeps {name}"
+        )
+    return plan
+
+
+def _candidates(options: ComparisonOptions) -> tuple[Candidate, ...]:
+    candidates = tuple(map(_candidate, options.candidate)) or paper_candidates(
+        options.task, options.models
+    )
+    labels = [each.label for each in candidates]
+    if len(set(labels)) < len(labels) or not labels:
+        raise UserError(
+            "a comparison needs at least one candidate, and each of them only once, not: "
+            f"{', '.join(labels) or 'none'}"
+        )
+    return candidates
+
+
+def paper_candidates(task: str, models: Sequence[str]) -> tuple[Candidate, ...]:
+    """The rows of the paper's table for the task that are of these models."""
+    rows = [row for row in paper.rows(task) if row.settings.get("model") in models]
+    return tuple(Candidate(row.label, dict(row.settings)) for row in rows)
+
+
+def _candidate(text: str) -> Candidate:
+    """Read MODEL[:ESTIMATOR][,KEY=VALUE...]; the key `label` is its name in tables."""
+    system, *words = names(text) or ("",)
+    model, _, estimator = system.partition(":")
+    parts = {"model": model, **({"estimator": estimator} if estimator else {})}
+    settings = dict(setting(each) for each in words)
+    label = settings.pop("label", "") or " ".join([system.replace(":", " "), *words])
+    return Candidate(label, {**parts, **settings})
+
+
+def _with_fixed(
+    candidate: Candidate, every: Sequence[Candidate], fixed: dict[str, str], task: str
+) -> Candidate:
+    """The candidate with --set; a setting that only other candidates have is left out."""
+
+    def has(one: Candidate, key: str) -> bool:
+        return has_setting(task, one.settings["model"], one.settings.get("estimator"), key)
+
+    own = {
+        key: value
+        for key, value in fixed.items()
+        if has(candidate, key) or not any(has(other, key) for other in every)
+    }
+    return replace(candidate, settings={**candidate.settings, **own})

@@ -1,0 +1,33 @@
+"""Durations, settings and errors as short texts for people."""
+
+
+def duration(seconds: float) -> str:
+    """A duration in one or two units, such as `5 min` or `2 h 10 min`; never less than `1 s`."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    hours = minutes // 60
+    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{round(hours / 24)} days"
+
+
+def short(value: object) -> str:
+    """A setting in few characters, the same whether it is a number or the text of one."""
+    text = str(value)
+    try:
+        return text if text.isdecimal() else f"{float(text):.4g}"
+    except ValueError:
+        return text
+
+
+def error_line(error: BaseException, *, last: bool = False, limit: int | None = None) -> str:
+    """The first line of an error's message, or its type where it has none.
+
+    Args:
+        last: take the last line instead, where a traceback precedes the message.
+        limit: maximum number of characters.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    line = lines[-1 if last else 0] if lines else type(error).__name__
+    return line[:limit]

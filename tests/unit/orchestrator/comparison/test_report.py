@@ -1,0 +1,63 @@
+"""A comparison as a page, as files and as text."""
+
+import re
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from orchestrator.comparison import report
+from tests.support.comparisons import compared
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_page_is_self_contained_and_holds_everything(here):
+    plan, comparison = compared({"a": [0.4, 0.2], "b": [0.1, 0.3]})
+    paths = report.write(comparison, here / "out")
+    assert all(path.exists() for path in paths)
+    page = (here / "out" / "report.html").read_text()
+    assert not re.findall(r'(?:src|href)="(?!data:)', page)
+    assert page.count("data:image/png;base64,") == 3
+    assert f"python -m orchestrator.compare --sweeps {plan.name}" in page
+    assert "python -m tardis_core.train copy --model tardis --estimator gumbel" in page
+    for section in report.SECTIONS.values():
+        assert (section.title in page) == (section.title != "Expected best of n trials")
+    assert pd.read_csv(here / "out" / "by_seed.csv")["b"].tolist() == [0.1, 0.3]
+
+
+def test_labels_are_escaped(here):
+    _, comparison = compared({"<script>alert(1)</script>": [0.4, 0.2], "b & c": [0.1, 0.3]})
+    comparison = replace(comparison, environment={"hardware": "<b>fast</b>"})
+    report.write(comparison, here / "out")
+    page = (here / "out" / "report.html").read_text()
+    assert "<script" not in page
+    assert "<b>" not in page
+    assert "b &amp; c" in page
+
+
+def test_failed_seeds_are_reported_on_the_page_and_in_the_text(here):
+    _, comparison = compared({"a": [0.4, None], "b": [0.1, 0.3]})
+    sentence = "Failed runs are not in the means: a 1 of 2."
+    report.write(comparison, here / "out")
+    assert sentence in (here / "out" / "report.html").read_text()
+    assert sentence in report.text(comparison)
+    _, comparison = compared({"a": [0.4, 0.5], "b": [0.1, 0.3]}, name="d")
+    assert "failed" not in report.text(comparison)
+
+
+def test_the_text_has_headings_that_explain_themselves():
+    _, comparison = compared({"a": [0.4, 0.2], "b": [0.1, 0.3]})
+    text = report.text(comparison)
+    for heading in ("mean bce", "std. deviation", "95 % low", "95 % high", "p (Holm)"):
+        assert heading in text
+
+
+def test_the_headline_says_when_the_data_is_made_up():
+    _, comparison = compared({"a": [0.4, 0.2]})
+    assert "made up" not in report.headline(comparison)
+    assert "made up" in report.headline(replace(comparison, real=False))

@@ -1,0 +1,148 @@
+"""Everything a sweep has measured: trials, their ranking, and the trial that stands for it."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from orchestrator.results.records import Records
+from orchestrator.tracking.event_log import EventLog
+from orchestrator.tracking.events import SweepStarted, SweepTags
+from tests.support.sweep_logs import (
+    COMPLETE,
+    FAILED,
+    comparison_plan,
+    fill,
+    make_plan,
+    params_of,
+    record,
+)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_complete_trials_lead_then_pruned_then_failed():
+    plan = make_plan()
+    fill(plan, [0.5, None, 0.1, (0.05,), 0.3])
+    records = Records.load(plan)
+    table = records.table()
+    assert table["number"].tolist() == [2, 4, 0, 3, 1]
+    assert table["state"].tolist() == ["complete"] * 3 + ["pruned", "failed"]
+    assert table["objective"].tolist()[:4] == [0.1, 0.3, 0.5, 0.05]
+    assert table["step"].tolist()[:4] == [20, 20, 20, 10]
+    assert records.best(2) == [2, 4]
+    assert records.best_trial() == 2
+
+
+def test_the_greatest_leads_where_higher_is_better():
+    plan = make_plan()
+    fill(plan, [0.5, 0.1, 0.3])
+    records = Records.load(replace(plan, better="higher"))
+    # The best row of each trial is its greatest value: the first, which is 1 more.
+    assert records.table()["number"].tolist() == [0, 2, 1]
+    assert records.best(3) == [0, 2, 1]
+    assert records.objective(0) == 1.5
+
+
+def test_a_validation_that_is_not_a_number_is_never_the_best():
+    plan = make_plan()
+    record(plan, 0, [float("nan"), 0.4], COMPLETE, params_of(1e-3))
+    record(plan, 1, [float("nan")], COMPLETE, params_of(1e-3))
+    records = Records.load(plan)
+    assert records.objective(0) == 0.4
+    assert records.objective(1) is None
+    assert records.best(2) == [0]
+
+
+def test_running_and_stopped_trials_have_not_ended():
+    plan = make_plan()
+    record(plan, 0, [0.5], None, params_of(1e-3))
+    record(plan, 1, [0.4], ("KILLED", {"interrupted": "true"}), params_of(1e-3))
+    trials = Records.load(plan).trials.values()
+    states = {trial.number: (trial.state, trial.ended) for trial in trials}
+    assert states == {0: ("running", False), 1: ("stopped", False)}
+
+
+def test_tags_of_the_sweep_are_those_recorded_last():
+    plan = make_plan()
+    log = EventLog(plan.folder)
+    log.append(SweepStarted(plan.name, {"data": "copy", "hardware": "x"}))
+    log.append(SweepTags({"data": "copy-standin"}))
+    log.close()
+    assert Records.load(plan).tags == {"data": "copy-standin", "hardware": "x"}
+
+
+def test_a_sweep_that_has_not_started_has_no_trials():
+    records = Records.load(make_plan())
+    assert (records.trials, records.best_trial()) == ({}, None)
+    assert "objective" in records.table().columns
+    assert records.curves().empty
+
+
+def test_curves_have_one_row_per_validation():
+    plan = make_plan()
+    fill(plan, [0.5, 0.25])
+    curves = Records.load(plan).curves()
+    assert curves["number"].tolist() == [0, 0, 0, 1, 1, 1]
+    assert curves["valid_bce"].tolist() == [1.5, 0.5, 1.0, 1.25, 0.25, 0.75]
+
+
+def run_of(plan, label, seed, valid, test=None, ending=COMPLETE):
+    """Record the run of one candidate and seed."""
+    number = next(
+        job.number for job in plan.jobs() if (job.candidate.label, job.seed) == (label, seed)
+    )
+    record(plan, number, [] if valid is None else [valid], ending, params_of(3e-3, seed), test)
+
+
+def test_the_best_run_of_the_candidate_with_the_best_mean_stands_for_a_comparison():
+    plan = comparison_plan(seeds=(1, 2))
+    for seed, value in ((1, 0.1), (2, 0.9)):
+        run_of(plan, "a", seed, value)
+    for seed, value in ((1, 0.4), (2, 0.3)):
+        run_of(plan, "b", seed, value)
+    number = Records.load(plan).best_trial()
+    assert plan.title(number) == "b, seed 2"
+
+
+def test_no_selection_reads_a_test_metric():
+    plan = comparison_plan(seeds=(1, 2))
+    for seed in (1, 2):  # "a" is better on validation, "b" by far on the test split
+        run_of(plan, "a", seed, 0.2 + seed / 100, test=0.9)
+        run_of(plan, "b", seed, 0.4 + seed / 100, test=0.1 / seed)
+    records = Records.load(plan)
+    assert plan.title(records.best_trial()) == "a, seed 1"
+    assert [plan.title(number) for number in records.best(2)] == ["a, seed 1", "a, seed 2"]
+    for trial in records.trials.values():
+        for row in trial.rows:
+            row.pop("test_bce", None)  # without test metrics the choice must be the same
+    assert plan.title(records.best_trial()) == "a, seed 1"
+
+
+def test_a_candidate_with_failed_seeds_does_not_win_by_its_lucky_ones():
+    plan = comparison_plan(seeds=(1, 2))
+    run_of(plan, "a", 1, 0.1)
+    run_of(plan, "a", 2, None, ending=FAILED)
+    for seed in (1, 2):
+        run_of(plan, "b", seed, 0.3)
+    records = Records.load(plan)
+    assert plan.title(records.best_trial()) == "b, seed 1"
+
+
+def test_a_comparison_without_a_complete_run_has_no_best_trial():
+    plan = comparison_plan(seeds=(1,))
+    run_of(plan, "a", 1, None, ending=FAILED)
+    assert Records.load(plan).best_trial() is None
+
+
+def test_commands_that_draw_no_search_leave_pyplot_out():
+    modules = [f"orchestrator.{name}" for name in ("evaluate", "inspect", "sample", "api")]
+    code = (
+        f"import importlib, sys\nfor name in {modules}:\n    importlib.import_module(name)\n"
+        "sys.exit('matplotlib.pyplot' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

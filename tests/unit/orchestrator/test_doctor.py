@@ -1,0 +1,49 @@
+"""The doctor starts quickly, and finds what disagrees."""
+
+import subprocess
+import sys
+
+import pytest
+
+from orchestrator.doctor import Account, account_of_log, compare_mlflow, compare_status
+from orchestrator.tracking.event_log import EventLog
+from orchestrator.tracking.events import Metrics, TrialEnded, TrialStarted
+
+
+def test_it_starts_without_torch():
+    code = "import sys, orchestrator.doctor; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = EventLog(tmp_path)
+    log.append(TrialStarted(0), Metrics(0, 10, {"loss": 1.0}), Metrics(0, 20, {"loss": 0.5}))
+    log.append(TrialEnded(0, "FINISHED"), TrialStarted(1))
+    yield account_of_log(log)
+    log.close()
+
+
+def test_the_log_says_what_is_to_be_expected(log):
+    assert log == Account({0: "FINISHED", 1: "RUNNING"}, {0: [10, 20], 1: []})
+
+
+def test_a_store_that_agrees(log):
+    assert compare_mlflow(log, Account(dict(log.status), dict(log.steps))) == []
+
+
+def test_a_store_that_lacks_and_repeats_steps(log):
+    mlflow = Account(dict(log.status), {0: [20, 20], 1: []}, duplicates=[1])
+    assert compare_mlflow(log, mlflow) == [
+        "MLflow has trial 1 more than once",
+        "MLflow lacks 1 of 2 steps of trial 0",
+        "MLflow has 1 steps of trial 0 too many",
+    ]
+
+
+def test_a_status_that_differs_or_is_missing(log):
+    assert compare_status("Optuna", {0: "KILLED"}, log.status) == [
+        "Optuna has trial 0 as KILLED, the log as FINISHED",
+        "Optuna has trial 1 as unknown, the log as RUNNING",
+    ]
