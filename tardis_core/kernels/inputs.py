@@ -51,6 +51,7 @@ class Fixed(NamedTuple):
     steps_B: Maybe = None
     read_noise_TBK: Maybe = None
     reset_noise_TB2: Maybe = None
+    product_dtype: Maybe = None  # of matrix products, where they are less precise than the state
 
 
 def needed_backward(trained: Trained, fixed: Fixed) -> Fixed:

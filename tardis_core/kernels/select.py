@@ -1,14 +1,17 @@
 """Which backend runs a sequence, and running it.
 
 `reference` is the readable loop of the model itself, which says what the others must compute;
-`torch` runs on any device; `native` is compiled code for the CPU. `auto` takes the fastest backend
-that can run the sequence; a backend requested by name that cannot is an error.
+`torch` runs on any device; `native` is compiled code for the CPU, `triton` for NVIDIA GPUs. `auto`
+takes the fastest backend that can run the sequence; a backend requested by name that cannot is an
+error.
 
 A model states what it needs (`Needs`), a backend what it provides (`Backend`). A new backend is one
 entry in `BACKENDS`.
 """
 
+import importlib.util
 import logging
+import os
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, Protocol
@@ -51,6 +54,7 @@ class Backend(NamedTuple):
     recurrences: tuple[str, ...] = ("lstm", "tardis")
     read_gradients: tuple[str, ...] = ("none", "gumbel")
     dtypes: tuple[torch.dtype, ...] = (torch.float32, torch.float64)
+    mixed_precision: bool = False  # matrix products less precise than the state
 
 
 def _native_obstacle(device: str) -> str | None:
@@ -61,15 +65,44 @@ def _native_obstacle(device: str) -> str | None:
     return None
 
 
+def _run_triton(trained: Trained, fixed: Fixed) -> Outputs:
+    # Only now: on a machine without a GPU Triton need not be installed.
+    from tardis_core.kernels import triton_sequence
+
+    return triton_sequence.run(trained, fixed)
+
+
+def _triton_obstacle(device: str) -> str | None:
+    if importlib.util.find_spec("triton") is None:
+        return "Triton is not installed"
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        return None  # Triton's interpreter, on any device
+    if device != "cuda":
+        return f"it is for NVIDIA GPUs, not for {device}"
+    from tardis_core.kernels import gpu_check
+
+    return gpu_check.obstacle()
+
+
 BACKENDS = {  # the fastest first
     "native": Backend(native.run, _native_obstacle),
+    "triton": Backend(_run_triton, _triton_obstacle, mixed_precision=True),
     "torch": Backend(torch_sequence.run, lambda device: None),
 }
 
 
 def run(backend: str, trained: Trained, fixed: Fixed) -> Outputs:
     """Run a sequence by a backend other than the reference."""
+    device = trained.x_TBD.device.type
+    if _autocast(device):
+        fixed = fixed._replace(product_dtype=torch.get_autocast_dtype(device))
+        with torch.autocast(device, enabled=False):  # the kernels round by themselves
+            return BACKENDS[backend].run(trained, fixed)
     return BACKENDS[backend].run(trained, fixed)
+
+
+def _autocast(device: str) -> bool:
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
 def resolve(model: Model, x: Tensor) -> str:
@@ -112,7 +145,7 @@ def _obstacle(backend: Backend, model: Model, x: Tensor) -> str | None:
         return f"it has no kernel for the model {type(model).__name__}"
     if needs.read_gradient not in backend.read_gradients:
         return f"it has no kernel for the estimator {needs.estimator}"
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+    if _autocast(device) and not backend.mixed_precision:
         return "it does not compute in mixed precision"
     if x.dtype not in backend.dtypes or needs.dtype != x.dtype:
         return "it computes in float32 or float64 alone"

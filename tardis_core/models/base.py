@@ -52,7 +52,7 @@ class ModelConfig:
     dropout: float = setting(
         0.0, "dropout rate of the inputs and of the output head's hidden layer"
     )
-    backend: Literal["auto", "reference", "torch", "native"] = setting(
+    backend: Literal["auto", "reference", "torch", "native", "triton"] = setting(
         "auto",
         "implementation of the time loop; all compute the same, auto takes the fastest available",
     )

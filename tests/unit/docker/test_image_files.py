@@ -47,10 +47,21 @@ def test_security_settings_are_on():
 
 def test_every_target_has_an_unprivileged_user_and_a_health_check():
     final = DOCKERFILE[DOCKERFILE.index(" AS base") :]
-    assert re.findall(r"^USER (.+)$", DOCKERFILE, re.MULTILINE) == ["1000:1000"]
     assert "HEALTHCHECK" in final
+    for stage in final.split("\nFROM "):
+        users = re.findall(r"^USER (.+)$", stage, re.MULTILINE)
+        assert users[-1:] in ([], ["1000:1000"]), stage  # without one: that of the base
     for target in ("cpu", "cuda"):
         assert f"FROM base AS {target}\n" in final
+
+
+def test_the_cuda_image_has_what_triton_needs_at_run_time():
+    stage = DOCKERFILE[DOCKERFILE.index("FROM base AS cuda") : DOCKERFILE.index("FROM base AS cpu")]
+    assert re.search(r"apt-get install .*\bgcc libc6-dev\b", stage)
+    (cache,) = re.findall(r"TRITON_CACHE_DIR=(\S+)", stage)
+    assert f"install --directory --owner tardis {cache}" in stage
+    base = re.findall(r"^ARG PYTHON_IMAGE=(.+)$", DOCKERFILE, re.MULTILINE)
+    assert base == ["docker.io/library/python:3.11-slim-bookworm"]  # it has Python's headers
 
 
 def test_copied_files_are_in_the_build_context():

@@ -1,0 +1,76 @@
+"""The Triton backend against the reference in Triton's interpreter, as a process of its own.
+
+Triton decides when a kernel is defined whether it is interpreted, so the variable is set before
+anything imports it: `python -m tests.support.triton_cases NAME` prints how far the backends differ.
+"""
+
+import itertools
+import json
+import os
+import sys
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+import torch
+
+from tardis_core.kernels import gpu_check, select, triton_forward
+from tests.support.both_backends import difference, make_model, run
+
+SMALL = dict(D=3, H=5, K=4, A=2, C=3, P=3)
+ODD = dict(D=4, H=37, K=7, A=3, C=11, P=19, scale=0.3)
+SEVERAL_TILES = dict(D=2, H=6, K=5, A=3, C=4, P=2)
+LEAST = dict(D=1, H=1, K=1, A=1, C=1, P=1)
+KINDS = ("lstm", "gumbel", "reinforce")
+
+
+def differ(kind, T, B, how, **options):
+    """How far the Triton backend is from the reference."""
+    model = make_model(kind, **options)
+    return difference(run(model, "reference", T, B, **how), run(model, "triton", T, B, **how))[0]
+
+
+def modes():
+    """All pairs of modes: eight combinations in which each two switches have all four settings."""
+    for number, kind in itertools.product(range(8), KINDS):
+        bits = [bool(number & 1), bool(number & 2), bool(number & 4)]
+        norm, reset, mask = bits
+        carried, noise, dropout = norm ^ reset, reset ^ mask, norm ^ mask
+        gates = {} if kind == "lstm" else {"reset_gates": reset}
+        how = dict(mask=mask, carried=carried, noise=noise, pi_loss=not (norm ^ reset ^ mask))
+        options = dict(SMALL, layer_norm=norm, recurrent_dropout=0.3 * dropout, **gates)
+        yield f"{kind} {options} {how}", differ(kind, 5, 1, how, **options)
+
+
+def sizes():
+    """Sequences shorter and longer than the memory, cells in several tiles, the least of sizes."""
+    for kind, T in (("gumbel", 1), ("reinforce", 7), ("gumbel", 9)):
+        yield f"{kind} odd T={T}", differ(kind, T, 1, {"carried": T == 7}, **ODD, layer_norm=True)
+    triton_forward.CELL_TILE = 8  # two cells at a time
+    for kind in ("gumbel", "reinforce"):
+        yield f"{kind} tiles of cells", differ(kind, 7, 1, {"mask": True}, **SEVERAL_TILES)
+    yield "least", differ("gumbel", 3, 1, {"carried": True}, **LEAST)
+    yield "no sequence", differ("gumbel", 3, 0, {}, **SMALL)
+    triton_forward.GATE_TILE = 16
+    yield "tiles of gates", differ("lstm", 4, 1, {"mask": True}, **ODD)
+    attached = make_model("reinforce", **SMALL)
+    attached.estimator.attached = True
+    results = [run(attached, name, 6, 1, mask=True) for name in ("reference", "triton")]
+    yield "reinforce attached", difference(*results)[0]
+
+
+def precision():
+    """Products in single precision, the state in double precision; and the check of a GPU."""
+    backend = select.BACKENDS["triton"]
+    lower = backend._replace(
+        run=lambda t, f: backend.run(t, f._replace(product_dtype=torch.float32))
+    )
+    select.BACKENDS["triton"] = lower
+    for kind in KINDS:
+        yield f"{kind} lower", differ(kind, 4, 1, {"mask": True}, **SMALL, layer_norm=True)
+    device = torch.device("cpu")
+    yield "check", gpu_check.largest_difference(*gpu_check.problem(device, torch.float64))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    print(json.dumps(dict(globals()[sys.argv[1]]())))
