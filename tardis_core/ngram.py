@@ -19,7 +19,8 @@ DEFAULT_ORDERS = "6,7,8,9,10,11"
 
 def parser() -> Parser:
     """The options of the command."""
-    parser = Parser(prog="python -m tardis_core.ngram", description=__doc__, parents=[data_parent()])
+    parents = [data_parent()]
+    parser = Parser(prog="python -m tardis_core.ngram", description=__doc__, parents=parents)
     parser.add_argument(
         "--orders",
         default=DEFAULT_ORDERS,

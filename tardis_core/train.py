@@ -73,7 +73,9 @@ def parser() -> Parser:
         metavar="KEY=VALUE",
         help="change a setting, repeatable; `--set help` lists all of them",
     )
-    parser.add_argument("--seed", type=int, help="seed of weights, noise and data order (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, help="seed of weights, noise and data order (default: 0)"
+    )
     parser.add_argument("--out", metavar="DIR", help="folder of the run (default: a name in runs/)")
     parser.add_argument("--resume", metavar="DIR", help="resume the run in this folder")
     return parser
