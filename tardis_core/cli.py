@@ -1,4 +1,4 @@
-"""What all commands share: one-line errors with exit code 2, and `--set`."""
+"""Shared by all commands: one-line errors with exit code 2, and `--set`."""
 
 import argparse
 import sys
