@@ -1,4 +1,4 @@
-"""What all commands share: one-line errors with exit code 2, `--set`, and the data options."""
+"""Shared by all commands: one-line errors with exit code 2, `--set`, and the data options."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""What a run is: a task, a model, an estimator, and every setting of each.
+"""The configuration of a run: a task, a model, an estimator, and every setting of each.
 
 Settings live in sections (`task`, `model`, `memory`, `estimator`, `training`), each a frozen
 dataclass beside the code that uses it. A setting is named `section.key`. Values come, the later
@@ -45,7 +45,7 @@ class Config:
 
     @property
     def system(self) -> str:
-        """What is trained, in the words of a table: the model, and the estimator if it has one."""
+        """The name of the trained system in tables: the model, and its estimator if it has one."""
         return self.model if self.estimator == NO_ESTIMATOR else f"{self.model} {self.estimator}"
 
     def sections(self) -> dict[str, Any]:

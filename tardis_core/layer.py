@@ -18,7 +18,7 @@ from tardis_core.models.tardis import Tardis as TardisModel
 
 
 class TardisOutputState(NamedTuple):
-    """What a call hands to the next one, and to `policy_loss`."""
+    """The state between two calls, also needed by `policy_loss`."""
 
     recurrent: State  # controller and memory after the last step
     reads: Reads  # the choices of this call, time first
@@ -111,7 +111,7 @@ class Tardis(nn.Module):
         mask: Tensor | None = None,
         progress: float = 0.0,
     ) -> Tensor:
-        """What REINFORCE adds to the loss; zero for estimators that need nothing.
+        """The term that REINFORCE adds to the loss; zero for other estimators.
 
         Args:
             state: as returned by the call whose reads are to be reinforced.

@@ -1,4 +1,4 @@
-"""The rows of the paper's result tables: what each system is here, and what the paper reports.
+"""The rows of the paper's result tables: the settings of each system and the reported value.
 
 A row without settings is a system that the paper quotes and that is not trained here. Rows stand in
 the order of the paper, its best system last.
@@ -102,7 +102,7 @@ def rows(task: str) -> tuple[Row, ...]:
 
 
 def reported(task: str, label: str, task_settings: Any) -> Any | None:
-    """What the paper's table says in the row of this label."""
+    """The value that the paper reports in the row of this label."""
     for row in rows(task):
         if row.label == label:
             by_digits = isinstance(row.reported, Mapping)

@@ -1,4 +1,4 @@
-"""How a model uses its memory on a sequence: what it reads, what it writes, where a read leads.
+"""The memory accesses of a model on a sequence: reads, writes, and where each read leads.
 
 Letters: T steps, N sequences side by side, K cells.
 """

@@ -60,7 +60,7 @@ def _paths(accesses: list[Access]) -> dict[str, np.ndarray]:
 
 
 def _metrics(accesses: list[Access]) -> dict[str, float]:
-    """How the memory is used, over all steps of all sequences."""
+    """Metrics of the memory's use, over all steps of all sequences."""
     source = np.concatenate([access.source_T for access in accesses])
     time = np.concatenate([np.arange(access.steps) for access in accesses])
     reached = source != NEVER

@@ -30,7 +30,7 @@ from tardis_core.errors import UserError, choices, require
 
 
 class Choices(NamedTuple):
-    """Which cell was read and which was written at every step; a step reads before it writes."""
+    """The cells read and written at every step; a step reads before it writes."""
 
     read_TN: np.ndarray
     written_TN: np.ndarray

@@ -45,7 +45,7 @@ def access_figure(access: Access, title: str = "") -> Figure:
 
 
 def _draw_cells(axes: Axes, access: Access) -> None:
-    """Which cell was read and which was written, over how likely each read was."""
+    """The cells read and written, over the probability of each read."""
     time = np.arange(access.steps)
     axes.imshow(
         access.probability_TK.T,

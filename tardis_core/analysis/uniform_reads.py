@@ -1,4 +1,4 @@
-"""What is the memory worth to a trained model? The same weights, reading cells drawn uniformly."""
+"""The value of the memory to a trained model: the same weights, reading random cells."""
 
 import torch
 

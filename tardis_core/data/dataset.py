@@ -1,4 +1,4 @@
-"""What every loaded data set says of itself.
+"""The provenance of a loaded data set.
 
 Data sets are frozen dataclasses of NumPy arrays, so that one copy can be shared by many processes.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Provenance:
-    """What was loaded: recorded with every result that was measured on it."""
+    """The provenance of data, recorded with every result measured on it."""
 
     name: str  # "ptb", or "ptb-standin": a stand-in always says so in its name
     real: bool  # False for a stand-in

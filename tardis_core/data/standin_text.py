@@ -52,7 +52,7 @@ class _Zipf:
 
 @dataclass(frozen=True)
 class _Document:
-    """What the sentences of one document have in common."""
+    """The words that the sentences of one document share."""
 
     name: str
     topics: list[str]

@@ -48,7 +48,7 @@ def threshold(images: np.ndarray) -> np.ndarray:
 
 
 def count_parts(ink: np.ndarray) -> np.ndarray:
-    """How many 4-connected and 8-connected parts each image (N, H, W) has: (N, 2)."""
+    """The number of 4-connected and 8-connected parts of each image (N, H, W): (N, 2)."""
     # One integer an image row, bit x for column x, makes a step a handful of integer operations.
     bits = np.zeros((*ink.shape[:2], 32), bool)
     bits[:, :, : ink.shape[2]] = ink

@@ -1,4 +1,4 @@
-"""What every gradient estimator is.
+"""The interface of a gradient estimator.
 
 All estimators read the same cell given the same noise: argmax(pi + Gumbel noise) is a sample of
 softmax(pi), and argmax(pi) without noise is the read at evaluation. They differ in the gradient.
@@ -14,7 +14,7 @@ from tardis_core.registry import Registry
 
 
 class Tried(NamedTuple):
-    """What would have followed, had each cell been read at one of the last W steps."""
+    """Counterfactual rewards, had each cell been read at one of the last W steps."""
 
     step_B: Tensor  # that step of each sequence, int64
     reward_WBK: Tensor  # as in an episode, at the last W steps
@@ -22,7 +22,7 @@ class Tried(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """What an estimator may learn from after a sequence; everything but the logits is detached."""
+    """What an estimator learns from after a sequence; everything but the logits is detached."""
 
     pi_TBK: Tensor  # read logits
     read_TB: Tensor  # the cells that were read
@@ -36,7 +36,7 @@ class Episode(NamedTuple):
     tried: Tried | None = None  # for an estimator that asks for it
 
     def choices(self) -> list[tuple[Tensor, Tensor]]:
-        """All that was chosen, as logits and cells: the reads, and the writes if they were."""
+        """All choices as logits and cells: the reads, and the writes if they are choices."""
         if self.write_pi_TBK is None or self.written_TB is None:
             return [(self.pi_TBK, self.read_TB)]
         return [(self.pi_TBK, self.read_TB), (self.write_pi_TBK, self.written_TB)]
@@ -68,7 +68,7 @@ class Estimator(nn.Module, ABC):
         """The read weights w_BK: exactly one-hot forward, whatever their gradient."""
 
     def loss(self, episode: Episode) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """What is added to the loss of the task, and metrics worth watching."""
+        """The term added to the loss of the task, and metrics to record."""
         return None, {}
 
 

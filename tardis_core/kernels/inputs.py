@@ -15,7 +15,7 @@ Maybe = Any  # a tensor; None where the model has no such part
 
 
 class Trained(NamedTuple):
-    """All that a gradient can flow to."""
+    """The tensors that get a gradient."""
 
     x_TBD: Tensor
     W_x_GD: Tensor
@@ -39,7 +39,7 @@ class Trained(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """What no gradient flows to."""
+    """The tensors that get no gradient, and two switches."""
 
     mask_TB: Maybe
     dropout_TBH: Maybe
@@ -90,7 +90,7 @@ def check(trained: Trained, fixed: Fixed) -> None:
 
 
 class Outputs(NamedTuple):
-    """What comes out: the sequence, then the state after it."""
+    """The outputs of a kernel: the sequence, then the state after it."""
 
     h_TBH: Tensor
     r_TBQ: Maybe

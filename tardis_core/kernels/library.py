@@ -94,7 +94,7 @@ def _problem(sizes: Sizes) -> list[int]:
 
 
 def tape_size(sizes: Sizes) -> int:
-    """How many numbers forward leaves for backward."""
+    """The number of values that forward leaves for backward."""
     library = load()
     assert library is not None
     return library.tardis_tape_size(_PROBLEM.pack(*_problem(sizes)))

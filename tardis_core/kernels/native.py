@@ -130,7 +130,7 @@ def _sizes(trained: Trained, fixed: Fixed, keep: bool) -> library.Sizes:
 
 
 def _inputs(trained: Trained, fixed: Fixed) -> Tensors:
-    """What goes in."""
+    """The inputs by the names of `Problem`."""
     names: dict[str, Tensor | None] = dict(zip(_TRAINED, trained, strict=True))
     names |= {
         "address_KA": fixed.address_KA,

@@ -1,4 +1,4 @@
-"""Which backend runs a sequence, and running it.
+"""The choice of the backend that runs a sequence, and the call of it.
 
 `reference` is the readable loop of the model itself, which says what the others must compute;
 `torch` runs on any device; `native` is compiled code for the CPU, `triton` for NVIDIA GPUs. `auto`

@@ -21,7 +21,7 @@ NORM_EPSILON = 1e-5
 
 
 class Tape(NamedTuple):
-    """What backward needs beside the inputs; None where the model has no such part."""
+    """The values that backward needs beside the inputs; None where the model has no such part."""
 
     z_TBG: Tensor  # alpha, beta's logits, then f, i, o, g (normalised: before gain and bias)
     hr_TBS: Tensor  # [h | r] that the step saw
@@ -46,7 +46,7 @@ def reset_first(weights: Tensor, trained: Trained) -> Tensor:
 
 
 def read_and_hidden_weights(trained: Trained) -> Tensor:
-    """What [h | r] is multiplied by: W_GS, in the order of the tape."""
+    """The weights W_GS of [h | r], in the order of the tape."""
     parts = [trained.W_h_GH] if trained.W_r_GQ is None else [trained.W_h_GH, trained.W_r_GQ]
     return reset_first(torch.cat(parts, 1), trained)
 

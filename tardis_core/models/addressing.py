@@ -1,4 +1,4 @@
-"""Which cell to read: the MLP over hidden state, input, cells and usage."""
+"""The choice of the cell to read: an MLP over hidden state, input, cells and usage."""
 
 import math
 from typing import NamedTuple
@@ -73,7 +73,7 @@ class Addressing(nn.Module):
             self.a[half] = sign * MATCH_HEIGHT / self.a.numel() ** 0.5
 
     def cell_weights(self, address_KA: Tensor) -> CellWeights:
-        """What is the same at every step of a sequence that has these cells: the first of all."""
+        """The weights of the first cells, which are the same at every step of a sequence."""
         widths = [self.address_width, self.W_m.in_features - self.address_width]
         address_PA, content_PC = self.W_m.weight.split_with_sizes(widths, dim=1)
         usage_PK, cells = self.W_u.weight, len(address_KA)

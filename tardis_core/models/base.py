@@ -1,4 +1,4 @@
-"""What every sequence model is: inputs and a state go in, hidden states and a state come out.
+"""The interface of a sequence model: inputs and a state in, hidden states and a state out.
 
 Nothing of a sequence is kept on the module. A state is a named tuple of tensors whose first axis is
 the batch; named tuples may be nested.
@@ -31,7 +31,7 @@ class Reads(NamedTuple):
 
 
 class Hidden(NamedTuple):
-    """What a sequence model makes of a sequence."""
+    """The outputs of a sequence model."""
 
     h_TBH: Tensor
     r_TBQ: Tensor | None = None  # what was read, for models with a memory
@@ -42,7 +42,7 @@ class Hidden(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What all sequence models share."""
+    """The settings that all sequence models share."""
 
     hidden: int = setting(128, "number of hidden units (H)")
     embedding: int = setting(
@@ -111,7 +111,7 @@ class SequenceModel(nn.Module, ABC):
         """
 
     def kernel_needs(self) -> Needs:
-        """What a backend of `tardis_core.kernels` must provide; without a kernel, `reference`."""
+        """What a backend of `tardis_core.kernels` must provide; the default has no kernel."""
         return Needs()
 
     def choosing(self) -> Sequence[nn.Module]:

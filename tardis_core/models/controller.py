@@ -19,7 +19,7 @@ RESET_GATES = 2  # alpha, beta
 
 @dataclass(frozen=True)
 class LstmConfig(ModelConfig):
-    """What the models share that are an LSTM at heart."""
+    """The settings that all models based on an LSTM share."""
 
     layer_norm: bool = setting(
         False, "whether the pre-activations of the gates are layer-normalised"

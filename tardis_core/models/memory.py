@@ -13,7 +13,7 @@ LAST_READ_PENALTY = 100.0
 
 
 class MemoryState(NamedTuple):
-    """All that the memory remembers of a sequence; the addresses belong to the model."""
+    """The state of the memory; the addresses belong to the model."""
 
     content_BKC: Tensor  # micro-states; zero before the first write
     reads_BK: Tensor  # how often each cell was read so far

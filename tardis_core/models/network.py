@@ -12,7 +12,7 @@ from tardis_core.models.heads import MemoryHead, OutputHead
 
 
 class Prediction(NamedTuple):
-    """What the network says of a sequence."""
+    """The prediction of a network for a sequence."""
 
     logits_TBO: Tensor
     memory_logits_TBO: Tensor | None  # by the memory-only head, where there is one

@@ -98,7 +98,7 @@ class MemoryConfig(CellsConfig):
 
 
 class TardisState(NamedTuple):
-    """All that goes from one step to the next."""
+    """The state between two steps."""
 
     controller: ControllerState
     memory: mem.MemoryState

@@ -1,4 +1,4 @@
-"""What every predictor is: a trained network behind the inputs and outputs that people have."""
+"""The interface of a predictor: a trained network with inputs and outputs for users."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -29,7 +29,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def predict(self, inputs: Any, **parameters: Any) -> Any:
-        """What the model says of the inputs, a row each."""
+        """The predictions of the model, one row per input."""
 
     @property
     def device(self) -> torch.device:

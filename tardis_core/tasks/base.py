@@ -1,4 +1,4 @@
-"""What every task is: batches by number, a loss, a metric, and settings for each scale.
+"""The interface of a task: batches by number, a loss, a metric, and settings for each scale.
 
 Batch number n is a function of the seed and of n alone, so the position in the data is one integer.
 """
@@ -61,7 +61,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Signature:
-    """What goes into a network for the task and what comes out."""
+    """The inputs and outputs of a network for the task."""
 
     inputs: int  # number of symbols, or width of the input vectors
     symbols: bool  # whether inputs are symbols
@@ -126,7 +126,7 @@ class Task(ABC):
 
     @property
     def vocabulary(self) -> list[str]:
-        """What the input symbols stand for; empty where inputs are vectors."""
+        """The meaning of each input symbol; empty where inputs are vectors."""
         return []
 
     @classmethod
@@ -148,7 +148,7 @@ class Task(ABC):
 
     @abstractmethod
     def count(self, split: Split) -> int:
-        """How many examples a split has."""
+        """The number of examples of a split."""
 
     def examples(self, split: Split, numbers: Sequence[int]) -> Batch:
         """The chosen sequences of a split side by side, each from its beginning, to look at."""

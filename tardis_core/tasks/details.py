@@ -20,7 +20,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often each class was taken for each."""
+    """A confusion matrix."""
 
     name: str
     classes: tuple[str, ...]

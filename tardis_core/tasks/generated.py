@@ -1,4 +1,4 @@
-"""What copy and recall share: sequences of bits made on the fly, judged at the greatest length."""
+"""Shared by copy and recall: random bit sequences, evaluated at the greatest training length."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping

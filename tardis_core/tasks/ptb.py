@@ -35,7 +35,7 @@ END_OF_LINE = "\n"
 
 @dataclass(frozen=True)
 class PtbConfig:
-    """How the text is cut."""
+    """The cutting of the text into sequences."""
 
     length: int = setting(150, "symbols per training sequence; gradients go no further back")
     carry: int = setting(

@@ -1,4 +1,4 @@
-"""Which examples make up batch number n: random epochs, sequences of like length together."""
+"""The examples of batch number n: random epochs, sequences of similar length together."""
 
 from collections.abc import Callable
 

@@ -36,7 +36,7 @@ EVALUATION_BATCH = 256
 
 @dataclass(frozen=True)
 class SnliConfig:
-    """How much is measured."""
+    """The size of an evaluation."""
 
     evaluation_pairs: int = setting(
         0, "pairs of each split to evaluate; 0 evaluates the whole split"
@@ -141,7 +141,7 @@ class Snli(Task):
 
     @torch.no_grad()
     def details(self, network: Network, split: Split) -> list[Detail]:
-        """Which relation is taken for which."""
+        """The confusion matrix of the relations."""
         device = next(network.parameters()).device
         truth, answers = [], []
         for batch in self._evaluation_batches(split):

@@ -57,7 +57,7 @@ DATASET_SEEDS = {"train": 11, "valid": 12, "test": 13}
 
 @dataclass(frozen=True)
 class StrokesConfig:
-    """How many digits a sequence has, and how many sequences there are."""
+    """The number of digits per sequence and the number of sequences."""
 
     digits: int = setting(5, "digits per sequence; the paper has 5, 10 and 15")
     train_sequences: int = setting(200_000, "number of training sequences")
@@ -148,7 +148,7 @@ class Strokes(Task):
         return data.provenance
 
     def _digits_of(self, split: str) -> np.ndarray:
-        """Which digits of the split make up each of its sequences."""
+        """The digits of the split that each of its sequences consists of."""
         rng = np.random.default_rng([DATASET_SEEDS[split], self.config.digits])
         available = len(getattr(self.data, split).labels)
         count = getattr(self.config, f"{split}_sequences")
@@ -162,7 +162,7 @@ class Strokes(Task):
         return {"error": 100 * int((truth_NS != answers_NS).sum()) / truth_NS.size}
 
     def details(self, network: Network, split: Split) -> list[Detail]:
-        """Which digit is taken for which, and the error at each place of a sequence."""
+        """The confusion matrix of the digits, and the error rate at each place of a sequence."""
         truth_NS, answers_NS = self._answers(network, split)
         return [
             confusion("digits", [str(digit) for digit in range(CLASSES)], truth_NS, answers_NS),

@@ -238,7 +238,7 @@ class Trainer:
         return self.task.evaluate(self.network, split)
 
     def model_state(self) -> dict[str, Any]:
-        """What is needed to use the model without its data, and what the data was."""
+        """Everything needed to use the model without its data, and the provenance of the data."""
         return {
             "config": self.config.to_dict(),
             "signature": asdict(self.task.signature),

@@ -55,7 +55,7 @@ class RunFolder:
 
     @classmethod
     def reopen(cls, path: Path, trainer: Trainer) -> "RunFolder":
-        """The folder of a run that stopped, however it stopped: made to fit its checkpoint."""
+        """The folder of a run that stopped, however it stopped: adjusted to its checkpoint."""
         folder = cls(path)
         for abandoned in path.glob(".*.part"):
             abandoned.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""How long, how fast and how carefully to train; and the learning rate of every update."""
+"""The settings of a training run, and the learning rate of every update."""
 
 import math
 from dataclasses import dataclass

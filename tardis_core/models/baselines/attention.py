@@ -54,7 +54,7 @@ class Kept(NamedTuple):
 
 
 class AttentionState(NamedTuple):
-    """All that goes from one step to the next."""
+    """The state between two steps."""
 
     lstm: ControllerState  # of the first LSTM until the first text ends, then of the second
     r_BH: Tensor
@@ -70,7 +70,7 @@ class AttentionNoise(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Which steps belong to which text."""
+    """The text that each step belongs to."""
 
     first_TB: Tensor  # bool, as are the others
     second_TB: Tensor

@@ -65,7 +65,7 @@ class DntmMemory:
 
 
 class DntmState(NamedTuple):
-    """All that goes from one step to the next."""
+    """The state between two steps."""
 
     controller: ControllerState
     content_BKC: Tensor
@@ -196,7 +196,7 @@ class Dntm(SequenceModel):
         return torch.softmax(pi_BK, dim=1)
 
     def _content(self, h_BH: Tensor, zx_BY: Tensor) -> tuple[Tensor, Tensor]:
-        """What is written: (erase_BC, new content_BC)."""
+        """The values to write: (erase_BC, new content_BC)."""
         width = self.memory_config.content
         erase_BC, zh_BC, alpha_h_B1 = self.W_h(h_BH).split([width, width, 1], dim=1)
         zx_BC, alpha_x_B1 = zx_BY.split([width, 1], dim=1)

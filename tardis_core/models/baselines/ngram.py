@@ -61,7 +61,7 @@ class KneserNey:
         self.by_order = by_order[::-1]  # unigrams first
 
     def __len__(self) -> int:
-        """How many n-grams are kept, of all orders."""
+        """The number of n-grams kept, of all orders."""
         return sum(len(table.grams) for table in self.by_order)
 
     def nats(self, text: np.ndarray) -> np.ndarray:

@@ -40,7 +40,7 @@ class NtmMemory:
 
 
 class NtmState(NamedTuple):
-    """All that goes from one step to the next."""
+    """The state between two steps."""
 
     controller: ControllerState
     memory_BKC: Tensor
@@ -49,7 +49,7 @@ class NtmState(NamedTuple):
 
 
 class Addresses(NamedTuple):
-    """What the heads say about where."""
+    """The addressing parameters of a head."""
 
     k_BSC: Tensor  # key
     beta_BS1: Tensor  # key strength

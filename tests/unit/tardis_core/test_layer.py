@@ -21,9 +21,9 @@ def inputs(steps=T, seed=2):
 
 
 def test_shapes_are_those_of_nn_lstm_with_the_read_beside_the_hidden_state():
-    made = layer()
-    output, _ = made(inputs())
-    assert output.shape == (T, B, made.output_size) == (T, B, H + 2 + 6)
+    result = layer()
+    output, _ = result(inputs())
+    assert output.shape == (T, B, result.output_size) == (T, B, H + 2 + 6)
 
 
 def test_batch_first_is_the_same_with_axes_swapped():
@@ -37,30 +37,30 @@ def test_batch_first_is_the_same_with_axes_swapped():
 
 
 def test_a_sequence_in_two_parts_is_the_whole():
-    made, x = layer().eval(), inputs()
-    whole, _ = made(x)
-    first, state = made(x[:4])
-    second, _ = made(x[4:], detach(state))
+    result, x = layer().eval(), inputs()
+    whole, _ = result(x)
+    first, state = result(x[:4])
+    second, _ = result(x[4:], detach(state))
     assert torch.allclose(torch.cat([first, second]), whole, atol=1e-6)
 
 
 def test_evaluation_repeats_and_training_follows_the_seed():
-    made, x = layer(), inputs()
+    result, x = layer(), inputs()
 
     def run(seed):
         torch.manual_seed(seed)
-        return made(x)[0]
+        return result(x)[0]
 
     assert torch.equal(run(1), run(1))
     assert not torch.equal(run(1), run(2))
-    made.eval()
+    result.eval()
     assert torch.equal(run(1), run(2))
 
 
 def test_detached_states_end_the_gradient():
-    made, x = layer(), inputs().requires_grad_()
-    _, state = made(x)
-    output, _ = made(inputs(seed=3), detach(state))
+    result, x = layer(), inputs().requires_grad_()
+    _, state = result(x)
+    output, _ = result(inputs(seed=3), detach(state))
     output.sum().backward()
     assert x.grad is None
 
@@ -69,20 +69,20 @@ def test_detached_states_end_the_gradient():
 def test_it_learns_in_somebody_elses_loop(estimator):
     """Say at the last step which input was hot at the first one."""
     torch.manual_seed(3)
-    made = Tardis(4, 24, cells=4, address_size=2, content_size=8, estimator=estimator)
-    head = nn.Linear(made.output_size, 4)
-    optimizer = torch.optim.Adam([*made.parameters(), *head.parameters()], 1e-2)
+    result = Tardis(4, 24, cells=4, address_size=2, content_size=8, estimator=estimator)
+    head = nn.Linear(result.output_size, 4)
+    optimizer = torch.optim.Adam([*result.parameters(), *head.parameters()], 1e-2)
     losses = []
     for _ in range(150):
         label = torch.randint(4, (32,))
         x = torch.zeros(5, 32, 4)
         x[0] = F.one_hot(label, 4)
-        output, state = made(x)
+        output, state = result(x)
         loss = F.cross_entropy(head(output[-1]), label)
         log_likelihood = torch.zeros(5, 32)
         log_likelihood[-1] = -F.cross_entropy(head(output[-1]), label, reduction="none").detach()
         optimizer.zero_grad()
-        (loss + made.policy_loss(state, log_likelihood)).backward()
+        (loss + result.policy_loss(state, log_likelihood)).backward()
         optimizer.step()
         losses.append(float(loss.detach()))
     assert losses[0] > 1

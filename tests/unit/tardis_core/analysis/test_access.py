@@ -15,7 +15,7 @@ from tardis_core.models.network import Network
 from tardis_core.tasks.base import TASKS, Task
 
 
-def made(task: str, model: str = "tardis", **overrides) -> tuple[Network, Task]:
+def network_and_task(task: str, model: str = "tardis", **overrides) -> tuple[Network, Task]:
     settings = {"model.hidden": 8, "training.batch": 2, **overrides}
     config = make_config(task, model, scale="smoke", overrides=settings)
     built = build_task(config, load_data(config, source="standin"))
@@ -25,22 +25,22 @@ def made(task: str, model: str = "tardis", **overrides) -> tuple[Network, Task]:
 def test_sources_by_hand():
     #            read, written: cell 0 is filled at 0, read at 1, overwritten at 2, read at 3
     read, written = [1, 0, 1, 0, 1], [0, 1, 0, 0, 1]
-    found = sources(np.array(read)[:, None], np.array(written)[:, None], cells=2)
-    assert found[:, 0].tolist() == [NEVER, 0, 1, 2, 1]
+    actual = sources(np.array(read)[:, None], np.array(written)[:, None], cells=2)
+    assert actual[:, 0].tolist() == [NEVER, 0, 1, 2, 1]
 
 
 @given(st.integers(1, 4).flatmap(lambda k: st.lists(st.tuples(*[st.integers(0, k - 1)] * 2))))
 def test_a_source_is_the_last_write_before_the_read(steps):
     read, written = np.array(steps, np.int64).reshape(-1, 2).T
-    found = sources(read[:, None], written[:, None], cells=4)[:, 0]
-    for t, source in enumerate(found):
+    actual = sources(read[:, None], written[:, None], cells=4)[:, 0]
+    for t, source in enumerate(actual):
         earlier = [before for before in range(t) if written[before] == read[t]]
         assert source == (earlier[-1] if earlier else NEVER)
 
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 def test_what_is_read_is_the_microstate_of_the_source(backend):
-    network, task = made("copy", **{"memory.cells": 4, "model.backend": backend})
+    network, task = network_and_task("copy", **{"memory.cells": 4, "model.backend": backend})
     batch = task.examples("valid", [0, 1, 2])
     prediction, _ = network(batch.inputs)
     hidden, address = prediction.hidden, network.model.memory_config.address
@@ -55,7 +55,7 @@ def test_what_is_read_is_the_microstate_of_the_source(backend):
 
 
 def test_a_read_of_the_no_op_cell_leads_nowhere():
-    network, task = made("copy", "dntm-discrete", **{"memory.cells": 3})
+    network, task = network_and_task("copy", "dntm-discrete", **{"memory.cells": 3})
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in network.model.parameters():  # so that both heads move about
@@ -71,7 +71,7 @@ def test_a_read_of_the_no_op_cell_leads_nowhere():
 
 
 def test_the_first_writes_fill_the_memory_and_usage_counts_the_reads():
-    network, task = made("recall", **{"memory.cells": 5})
+    network, task = network_and_task("recall", **{"memory.cells": 5})
     access = record_access(network, task, task.examples("test", [0]))[0]
     assert access.written_T[:5].tolist() == [0, 1, 2, 3, 4]
     assert (access.written_T[5:] == access.read_T[5:]).all()
@@ -84,7 +84,7 @@ def test_the_first_writes_fill_the_memory_and_usage_counts_the_reads():
 
 @pytest.mark.parametrize("task", ["strokes", "snli"])
 def test_a_padded_sequence_is_recorded_as_if_it_were_alone(task):
-    network, built = made(task)
+    network, built = network_and_task(task)
     together = record_access(network, built, built.examples("test", range(6)))
     assert len({access.steps for access in together}) > 1
     for number, access in enumerate(together):
@@ -103,7 +103,7 @@ def same_access(one: Access, other: Access) -> None:
 
 
 def test_alpha_and_beta_are_those_of_the_model():
-    network, task = made("ptb")
+    network, task = network_and_task("ptb")
     batch = task.examples("valid", [3])
     access = record_access(network, task, batch)[0]
     reset_T2 = network(batch.inputs)[0].hidden.reset_TB2[:, 0].detach().numpy()
@@ -112,7 +112,7 @@ def test_alpha_and_beta_are_those_of_the_model():
 
 
 def test_a_model_without_a_memory_is_refused_in_one_sentence():
-    network, task = made("copy", "lstm")
+    network, task = network_and_task("copy", "lstm")
     with pytest.raises(UserError, match=r"reads one memory cell a step.*Lstm does not"):
         record_access(network, task, task.examples("valid", [0]))
 
@@ -121,7 +121,7 @@ def test_a_model_without_a_memory_is_refused_in_one_sentence():
 
 
 def labels_of(name: str, split: str = "test", number: int = 0) -> tuple[list[str], Task]:
-    _, task = made(name)
+    _, task = network_and_task(name)
     return task.labels(task.examples(split, [number]), 0), task
 
 
@@ -175,14 +175,14 @@ def test_labels_of_strokes_follow_the_pen():
 
 
 def test_a_task_that_says_nothing_is_labelled_by_the_number_of_the_step():
-    _, task = made("copy")
+    _, task = network_and_task("copy")
     batch = task.examples("valid", [0])
     assert Task.labels(task, batch, 0)[:3] == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize("name", TASKS.names())
 def test_an_example_that_does_not_exist_is_refused(name):
-    _, task = made(name)
+    _, task = network_and_task(name)
     for number in (-1, 10**9):
         with pytest.raises(UserError, match=f"an example is a number from 0 to .*, not {number}"):
             task.examples("test", [number])
@@ -190,7 +190,7 @@ def test_an_example_that_does_not_exist_is_refused(name):
 
 @pytest.mark.parametrize("model", MODELS.names())
 def test_every_model_can_be_looked_into_or_says_why_not(model):
-    network, task = made("copy", model)
+    network, task = network_and_task("copy", model)
     batch = task.examples("valid", [0, 1])
     if network(batch.inputs)[0].hidden.reads is None:
         with pytest.raises(UserError, match="does not"):

@@ -70,11 +70,11 @@ def recurrent_jacobian(model: SequenceModel, x_TD: Tensor, start: int) -> Tensor
     state_at_start = state
 
     def run_on(h_H: Tensor) -> Tensor:
-        state, made = ControllerState(h_H[None], state_at_start.c_BH), []
+        state, result = ControllerState(h_H[None], state_at_start.c_BH), []
         for t in range(start + 1, len(x_TD)):
             state, _ = model.controller(zx_TBG[t], reads[t], state)
-            made.append(state.h_BH[0])
-        return torch.stack(made)
+            result.append(state.h_BH[0])
+        return torch.stack(result)
 
     return torch.autograd.functional.jacobian(run_on, state_at_start.h_BH[0].detach())
 
@@ -123,10 +123,10 @@ def test_norms_by_hand():
     half, whole = 0.5 * torch.eye(4), torch.eye(4, 2)
     steps = StepJacobians(torch.stack([half] * 3), torch.stack([whole] * 3), np.array([-1, -1, 0]))
     split = split_jacobians(steps, 0)
-    found = norms(split)
-    assert found.Q.tolist() == [1, 0.5, 0.25]
-    assert found.R.tolist() == [0, 0, 1]
-    assert found.sum.tolist() == [1, 0.5, 1.25]
+    actual = norms(split)
+    assert actual.Q.tolist() == [1, 0.5, 0.25]
+    assert actual.R.tolist() == [0, 0, 1]
+    assert actual.sum.tolist() == [1, 0.5, 1.25]
     np.testing.assert_allclose(norms(split, "fro").R, [0, 0, np.sqrt(2)])
 
 
@@ -140,10 +140,10 @@ def test_over_pairs_takes_percentiles_over_pairs_of_equal_distance():
 
 def test_all_norms_are_those_from_each_start():
     steps = step_jacobians(tardis(), inputs())
-    found = all_norms(steps)
+    actual = all_norms(steps)
     from_four = norms(split_jacobians(steps, 4))
-    np.testing.assert_allclose(found.R[4, : STEPS - 4], from_four.R)
-    assert np.isnan(found.R[4, STEPS - 4 :]).all()
+    np.testing.assert_allclose(actual.R[4, : STEPS - 4], from_four.R)
+    assert np.isnan(actual.R[4, STEPS - 4 :]).all()
 
 
 class Scheduled(Estimator):
@@ -167,10 +167,10 @@ def test_with_a_perfect_read_the_gradient_does_not_vanish(distance):
     model = tardis(cells=distance + 3, estimator=Scheduled(reads), forget_bias=-2.0)
     steps = step_jacobians(model, inputs(steps=distance + 1))
     assert steps.source_T[-1] == 0
-    found = norms(split_jacobians(steps, 0))
+    actual = norms(split_jacobians(steps, 0))
     read_once = float(torch.linalg.matrix_norm(steps.wormhole_TSH[-1, :HIDDEN], 2))
-    assert found.Q[-1] < 1e-6, "along the recurrence it has vanished"
-    assert found.sum[-1] == pytest.approx(read_once, rel=1e-4), "diag f' V A, at any distance"
+    assert actual.Q[-1] < 1e-6, "along the recurrence it has vanished"
+    assert actual.sum[-1] == pytest.approx(read_once, rel=1e-4), "diag f' V A, at any distance"
     assert read_once > 0.02
 
 

@@ -9,35 +9,35 @@ from tardis_core.build import build_network, build_task, load_data
 from tardis_core.config import make_config
 
 
-def made(task: str, **overrides):
+def network_and_task(task: str, **overrides):
     config = make_config(task, scale="smoke", overrides={"model.hidden": 8, **overrides})
     built = build_task(config, load_data(config, source="standin"))
     return build_network(config, built.signature), built
 
 
 def test_figures_are_taken_over_all_steps_of_the_first_sequences(tmp_path):
-    network, task = made("strokes")
-    found = inspect_model(network, task, tmp_path / "new", example=3)
-    assert found.sequences == 16
+    network, task = network_and_task("strokes")
+    actual = inspect_model(network, task, tmp_path / "new", example=3)
+    assert actual.sequences == 16
     accesses = record_access(network, task, task.examples("test", range(16)))
     steps = sum(access.steps for access in accesses)
     empty = sum(int((access.source_T == NEVER).sum()) for access in accesses)
-    assert found.metrics["reads of an empty cell, %"] == pytest.approx(100 * empty / steps)
+    assert actual.metrics["reads of an empty cell, %"] == pytest.approx(100 * empty / steps)
     distances = [
         t - source for a in accesses for t, source in enumerate(a.source_T) if source != NEVER
     ]
-    assert found.metrics["mean distance of a wormhole"] == pytest.approx(np.mean(distances))
+    assert actual.metrics["mean distance of a wormhole"] == pytest.approx(np.mean(distances))
     common = max(set(distances), key=lambda d: (distances.count(d), -d))
-    assert found.metrics["most frequent distance"] == common
+    assert actual.metrics["most frequent distance"] == common
     share = 100 * distances.count(common) / len(distances)
-    assert found.metrics["  its share of all wormholes, %"] == pytest.approx(share)
+    assert actual.metrics["  its share of all wormholes, %"] == pytest.approx(share)
     betas = np.concatenate([access.beta_T for access in accesses])
-    assert found.metrics["mean beta"] == pytest.approx(betas.mean(), rel=1e-5)
-    assert all(plot.read_bytes().startswith(b"\x89PNG") for plot in found.plots)
+    assert actual.metrics["mean beta"] == pytest.approx(betas.mean(), rel=1e-5)
+    assert all(plot.read_bytes().startswith(b"\x89PNG") for plot in actual.plots)
 
 
 def test_a_split_of_few_sequences_is_enough(tmp_path):
-    network, task = made("copy", **{"task.valid_sequences": 3})
-    found = inspect_model(network, task, tmp_path, split="valid", example=2)
-    assert found.sequences == 3
-    assert "mean alpha" not in found.metrics  # the presets of copy have no RESET gates
+    network, task = network_and_task("copy", **{"task.valid_sequences": 3})
+    actual = inspect_model(network, task, tmp_path, split="valid", example=2)
+    assert actual.sequences == 3
+    assert "mean alpha" not in actual.metrics  # the presets of copy have no RESET gates

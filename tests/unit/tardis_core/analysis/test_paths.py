@@ -38,15 +38,15 @@ def test_the_closed_form_holds_within_the_error_of_the_simulation(kind, steps, c
 
 
 def test_the_length_of_a_cell_of_tardis_counts_its_visits():
-    made = simulate("tardis", 30, 4, 10, np.random.default_rng(0))
-    visits_NK = (made.read_TN[4:, :, None] == np.arange(4)).sum(0)
-    np.testing.assert_array_equal(cell_lengths(made), visits_NK)
+    result = simulate("tardis", 30, 4, 10, np.random.default_rng(0))
+    visits_NK = (result.read_TN[4:, :, None] == np.arange(4)).sum(0)
+    np.testing.assert_array_equal(cell_lengths(result), visits_NK)
 
 
 def test_cell_lengths_by_hand():
     #    steps 0 and 1 fill; 2: 0 -> 1 (1); 3: 1 -> 0 (2); 4: 0 -> 0 (3)
-    made = Choices(column(0, 0, 0, 1, 0), column(0, 1, 1, 0, 0), cells=2)
-    assert cell_lengths(made).tolist() == [[3, 1]]
+    result = Choices(column(0, 0, 0, 1, 0), column(0, 1, 1, 0, 0), cells=2)
+    assert cell_lengths(result).tolist() == [[3, 1]]
 
 
 def test_the_kinds_write_where_the_paper_says():
@@ -86,36 +86,36 @@ def test_shortest_paths_are_those_of_brute_force(data):
     steps = data.draw(st.integers(1, 9))
     source_T = [data.draw(st.integers(-1, t - 1)) for t in range(steps)]
     start = data.draw(st.integers(0, steps - 1))
-    found = shortest_paths(column(*source_T), start)
+    actual = shortest_paths(column(*source_T), start)
     for end in range(start, steps):
-        both = found.length_TN[end, 0], found.outside_TN[end, 0]
+        both = actual.length_TN[end, 0], actual.outside_TN[end, 0]
         assert both == brute_force(source_T, start, end)
-    assert (found.length_TN[:start] == -1).all()
+    assert (actual.length_TN[:start] == -1).all()
 
 
 def test_shortest_path_by_hand():
     #       0   1  2  3  4  5    a wormhole from 4 to 1: 5 -> 4 -> 1 -> 0
     source = [-1, 0, -1, -1, 1, 4]
-    found = shortest_paths(column(*source), 0)
-    assert found.length_TN[:, 0].tolist() == [0, 1, 2, 3, 2, 3]
+    actual = shortest_paths(column(*source), 0)
+    assert actual.length_TN[:, 0].tolist() == [0, 1, 2, 3, 2, 3]
     # The reads of the step before (1 and 5) shorten nothing, so they do not count as used.
-    assert found.outside_TN[:, 0].tolist() == [0, 1, 2, 3, 1, 2]
+    assert actual.outside_TN[:, 0].tolist() == [0, 1, 2, 3, 1, 2]
 
 
 def test_without_wormholes_the_path_is_the_distance():
     nowhere = np.full((10, 3), -1)
-    found = mean_by_distance(nowhere)
-    assert found.length_TN.tolist() == list(range(10))
-    assert found.outside_TN.tolist() == list(range(10))
+    actual = mean_by_distance(nowhere)
+    assert actual.length_TN.tolist() == list(range(10))
+    assert actual.outside_TN.tolist() == list(range(10))
 
 
 @pytest.mark.parametrize("kind", ["tardis", "umann", "urmann"])
 def test_one_cell_shortens_nothing_and_more_cells_do(kind):
     lengths = []
     for cells in (1, 2, 5, 15):
-        made = simulate(kind, 50, cells, 200, np.random.default_rng(0))
-        found = shortest_paths(sources(*made), 4)
-        lengths.append(found.length_TN[49].mean())
+        result = simulate(kind, 50, cells, 200, np.random.default_rng(0))
+        actual = shortest_paths(sources(*result), 4)
+        lengths.append(actual.length_TN[49].mean())
     assert lengths[0] == 45
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[-1] < 10
@@ -140,8 +140,8 @@ def test_the_measures_fit_the_reads_of_a_model():
     read_TN, written_TN = access.read_T[:, None], access.written_T[:, None]
     lengths = cell_lengths(Choices(read_TN, written_TN, access.cells))
     assert lengths.sum() == access.steps - 3  # a visit a step once the memory is full
-    found = shortest_paths(access.source_T[:, None], 0)
-    assert (found.length_TN[:, 0] <= np.arange(access.steps)).all()
+    actual = shortest_paths(access.source_T[:, None], 0)
+    assert (actual.length_TN[:, 0] <= np.arange(access.steps)).all()
 
 
 # What is refused

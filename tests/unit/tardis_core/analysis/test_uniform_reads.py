@@ -9,14 +9,14 @@ from tardis_core.config import make_config
 from tardis_core.errors import UserError
 
 
-def made(model: str):
+def network_and_task(model: str):
     config = make_config("copy", model, scale="smoke", overrides={"model.hidden": 8})
     task = build_task(config, None)
     return build_network(config, task.signature), task.examples("valid", [0, 1])
 
 
 def test_the_seed_chooses_the_cells_and_nothing_else_random_is_touched():
-    network, batch = made("tardis")
+    network, batch = network_and_task("tardis")
     torch.manual_seed(5)
     before = torch.get_rng_state()
     reads = [
@@ -29,7 +29,7 @@ def test_the_seed_chooses_the_cells_and_nothing_else_random_is_touched():
 
 
 def test_the_weights_are_those_of_the_network_and_it_reads_as_before():
-    network, batch = made("tardis")
+    network, batch = network_and_task("tardis")
     expected = network(batch.inputs)[0].logits_TBO
     uniform = with_uniform_reads(network)
     assert not torch.equal(uniform(batch.inputs)[0].logits_TBO, expected)
@@ -40,4 +40,4 @@ def test_the_weights_are_those_of_the_network_and_it_reads_as_before():
 
 def test_another_model_is_refused_with_the_one_to_choose():
     with pytest.raises(UserError, match="this model is Lstm; choose a run of --model tardis"):
-        with_uniform_reads(made("lstm")[0])
+        with_uniform_reads(network_and_task("lstm")[0])

@@ -133,15 +133,15 @@ def test_the_folder_goes_before_the_directory_itself_and_that_before_the_cache(t
         name: tmp_path / "data" / name for name in CONTENT
     }
     put(tmp_path / "data" / "set")
-    found = files.find("set", both(), directory=tmp_path / "data")
-    assert found["two.txt"] == tmp_path / "data" / "set" / "two.txt"
+    actual = files.find("set", both(), directory=tmp_path / "data")
+    assert actual["two.txt"] == tmp_path / "data" / "set" / "two.txt"
 
 
 def test_a_data_directory_without_the_data_set_falls_through_to_the_cache(tmp_path, cache):
     put(cache / "set")
     (tmp_path / "data").mkdir()
-    found = files.find("set", both(), directory=tmp_path / "data")
-    assert found["one.txt"] == cache / "set" / "one.txt"
+    actual = files.find("set", both(), directory=tmp_path / "data")
+    assert actual["one.txt"] == cache / "set" / "one.txt"
 
 
 def test_what_is_there_is_not_downloaded(server, cache):
@@ -226,10 +226,10 @@ def test_a_spoilt_record_of_verification_is_made_anew(cache, sidecar):
 
 
 def test_a_download_lands_in_the_cache(server, cache):
-    found = files.find("set", both(server))
-    assert {name: path.read_bytes() for name, path in found.items()} == CONTENT
+    actual = files.find("set", both(server))
+    assert {name: path.read_bytes() for name, path in actual.items()} == CONTENT
     assert everything_below(cache) == sorted(CONTENT)
-    assert files.find("set", both(server)) == found
+    assert files.find("set", both(server)) == actual
     assert server.asked == ["/good/one.txt", "/good/two.txt"]
 
 

@@ -46,7 +46,7 @@ def test_files_are_images_and_labels_in_turn():
 
 
 @pytest.mark.parametrize(
-    ("content", "expected", "found"),
+    ("content", "expected", "actual"),
     [
         (idx(IMAGES, magic=b"\0\0\r\3"), "the magic number 00000803", "found 00000d03"),
         (idx(LABELS), "the magic number 00000803", "found 00000801"),
@@ -56,11 +56,11 @@ def test_files_are_images_and_labels_in_turn():
         (idx(IMAGES) + b"x", "40 bytes unpacked", "found 41"),
     ],
 )
-def test_a_broken_file_is_named_with_what_to_do(tmp_path, content, expected, found):
+def test_a_broken_file_is_named_with_what_to_do(tmp_path, content, expected, actual):
     path = write(tmp_path / "images.gz", content)
     with pytest.raises(UserError) as error:
         mnist.read_idx(path, 3)
-    for part in (str(path), f"expected {expected}", found, "download it again"):
+    for part in (str(path), f"expected {expected}", actual, "download it again"):
         assert part in str(error.value)
 
 

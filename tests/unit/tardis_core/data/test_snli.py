@@ -184,8 +184,8 @@ def test_the_archive_is_unpacked_read_and_tidied_up(tmp_path, cache, monkeypatch
     with zipfile.ZipFile(archive, "w") as zipped:
         for path in (tmp_path / "made").iterdir():
             zipped.write(path, f"snli_1.0/{path.name}")
-    known = files.RemoteFile(archive.name, files.sha256_of(archive), None, ())
-    monkeypatch.setattr(snli, "ARCHIVE", known)
+    expected_names = files.RemoteFile(archive.name, files.sha256_of(archive), None, ())
+    monkeypatch.setattr(snli, "ARCHIVE", expected_names)
     from_archive = snli.load(tmp_path / "data", "real")
     assert from_archive.words == snli.load(tmp_path / "made").words
     assert str(archive) in from_archive.provenance.origin

@@ -74,9 +74,9 @@ def test_few_words_are_frequent_and_many_are_rare():
 
 def test_verbs_agree_with_the_pronoun():
     after = [line.split()[1:3] for line in TEXT if line.split()[0] in ("he", "she")]
-    told = [words for words in after if words[0] != "said"]
-    assert len(told) > 100
-    assert all(any(word.endswith("s") for word in words) for words in told)
+    message = [words for words in after if words[0] != "said"]
+    assert len(message) > 100
+    assert all(any(word.endswith("s") for word in words) for words in message)
 
 
 def test_a_document_comes_back_to_its_words():
@@ -87,13 +87,13 @@ def test_a_document_comes_back_to_its_words():
 
 
 def test_an_entailed_hypothesis_repeats_the_premise_and_a_neutral_one_does_not():
-    told = {label: [] for label in snli.LABELS}
+    message = {label: [] for label in snli.LABELS}
     for premise, hypothesis, label in PAIRS:
         detail = hypothesis.split()[-2]
-        told[label].append(detail in premise.split())
-    assert all(told["entailment"])
-    assert not any(told["neutral"])
-    assert not any(told["contradiction"])
+        message[label].append(detail in premise.split())
+    assert all(message["entailment"])
+    assert not any(message["neutral"])
+    assert not any(message["contradiction"])
 
 
 def test_a_hypothesis_alone_does_not_give_the_label_away():

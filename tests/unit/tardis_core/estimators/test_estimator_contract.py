@@ -22,9 +22,9 @@ def draw(*shape, seed=0):
 
 
 def test_one_hot_argmax_marks_the_greatest_score():
-    made = one_hot_argmax(torch.tensor([[0.5, -1.0, 2.0], [3.0, 3.5, -9.0]]))
-    assert made.tolist() == [[0, 0, 1], [0, 1, 0]]
-    assert made.dtype == torch.float32
+    result = one_hot_argmax(torch.tensor([[0.5, -1.0, 2.0], [3.0, 3.5, -9.0]]))
+    assert result.tolist() == [[0, 0, 1], [0, 1, 0]]
+    assert result.dtype == torch.float32
 
 
 @every_estimator
@@ -75,7 +75,7 @@ def network_of(name):
 
 @pytest.mark.parametrize("noisy", [True, False])
 def test_all_estimators_run_the_same_model_given_the_same_noise(noisy):
-    weights, made = None, {}
+    weights, result = None, {}
     x = draw(12, 5, SIGNATURE.inputs).double()
     for name in ESTIMATORS.names():
         model = network_of(name).model
@@ -83,11 +83,11 @@ def test_all_estimators_run_the_same_model_given_the_same_noise(noisy):
         weights = weights or shared
         model.load_state_dict(weights, strict=False)
         noise = model.draw_noise(x, torch.Generator().manual_seed(0)) if noisy else None
-        made[name], _ = model(x, None, None, noise)
-    first = next(iter(made.values()))
-    assert len(made) >= 2
+        result[name], _ = model(x, None, None, noise)
+    first = next(iter(result.values()))
+    assert len(result) >= 2
     assert len(first.reads.read_TB.unique()) > 1
-    for hidden in made.values():
+    for hidden in result.values():
         assert torch.equal(hidden.reads.read_TB, first.reads.read_TB)
         assert torch.equal(hidden.h_TBH, first.h_TBH)
         assert torch.equal(hidden.r_TBQ, first.r_TBQ)

@@ -31,8 +31,8 @@ def randn(*shape, seed=0):
 def test_inverse_temperature_by_hand():
     # softplus(ln(e - 1)) = 1; softplus(0) = ln 2
     estimator = make(hidden=1, w=[math.log(math.e - 1)], b=0.0)
-    made = estimator.inverse_temperature(doubles([[1.0], [0.0]]))
-    assert made.flatten().tolist() == pytest.approx([2.0, 1 + math.log(2)], abs=1e-12)
+    result = estimator.inverse_temperature(doubles([[1.0], [0.0]]))
+    assert result.flatten().tolist() == pytest.approx([2.0, 1 + math.log(2)], abs=1e-12)
 
 
 @pytest.mark.parametrize("bias", [-1000.0, -1.0, 0.0, 1000.0])

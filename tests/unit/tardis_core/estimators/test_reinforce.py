@@ -51,9 +51,9 @@ def episode(reward, memory_reward=None, mask=None, pi=None, progress=0.0, x=None
     )
 
 
-def mean_advantage(estimator, made):
+def mean_advantage(estimator, result):
     """With even odds the policy loss is ln 2 times the mean advantage."""
-    return estimator.loss(made)[0].item() / LN2
+    return estimator.loss(result)[0].item() / LN2
 
 
 def advantages(estimator, reward):
@@ -102,9 +102,9 @@ def test_tried_cells_are_not_discounted_by_padding_either():
         T, W = len(mask_T), len(reward_W)
         pi = torch.zeros(T, 1, 2).double().requires_grad_()
         reward_WBK = doubles(reward_W).view(W, 1, 1) * doubles([0.0, 1.0])
-        made = episode([[0.0]] * T, mask=[[each] for each in mask_T], pi=pi)
+        result = episode([[0.0]] * T, mask=[[each] for each in mask_T], pi=pi)
         tried = Tried(tensor([T - W]), reward_WBK, None)
-        make(gamma=0.5).loss(made._replace(tried=tried))[0].backward()
+        make(gamma=0.5).loss(result._replace(tried=tried))[0].backward()
         # The loss is a mean over the steps; a read stands for the last W.
         return pi.grad[T - W] * sum(mask_T) / W
 
@@ -115,20 +115,20 @@ def test_tried_cells_are_not_discounted_by_padding_either():
 
 def test_mean_of_the_others_leaves_ones_own_reward_out():
     reward = tensor([[1.0, 2, 6], [0, 3, 0]])
-    made = mean_of_the_others(reward, torch.ones(2, 3), group=3)
-    assert made.tolist() == [[4, 3.5, 1.5], [1.5, 0, 1.5]]
+    result = mean_of_the_others(reward, torch.ones(2, 3), group=3)
+    assert result.tolist() == [[4, 3.5, 1.5], [1.5, 0, 1.5]]
 
 
 def test_mean_of_the_others_counts_only_those_that_have_the_step():
     reward = tensor([[1.0, 2, 6], [5, 77, 9]])
     mask = tensor([[1.0, 1, 1], [1, 0, 1]])
-    made = mean_of_the_others(reward, mask, group=3) * mask
-    assert made.tolist() == [[4, 3.5, 1.5], [9, 0, 5]]
+    result = mean_of_the_others(reward, mask, group=3) * mask
+    assert result.tolist() == [[4, 3.5, 1.5], [9, 0, 5]]
 
 
 def test_mean_of_the_others_stays_within_a_group():
-    made = mean_of_the_others(tensor([[1.0, 3, 10, 30]]), torch.ones(1, 4), group=2)
-    assert made.tolist() == [[3, 1, 30, 10]]
+    result = mean_of_the_others(tensor([[1.0, 3, 10, 30]]), torch.ones(1, 4), group=2)
+    assert result.tolist() == [[3, 1, 30, 10]]
 
 
 def test_mean_of_no_others_is_zero():
@@ -143,8 +143,8 @@ def test_copies_are_judged_by_each_other():
 
 
 def test_without_a_baseline_the_advantage_is_the_return():
-    made = mean_advantage(make(gamma=0.5), episode([[1.0, 3], [2, 4]]))
-    assert made == pytest.approx((2 + 5 + 2 + 4) / 4)
+    result = mean_advantage(make(gamma=0.5), episode([[1.0, 3], [2, 4]]))
+    assert result == pytest.approx((2 + 5 + 2 + 4) / 4)
 
 
 def test_batch_baseline_by_hand():
@@ -159,8 +159,8 @@ def test_batch_baseline_by_hand():
 def test_running_baseline_is_the_mean_of_the_past_and_then_learns():
     estimator = make(baseline="running")
     estimator.reward_mean.fill_(0.5)
-    made = mean_advantage(estimator, episode([[1.0, 3], [2, 4]], mask=[[1, 1], [1, 0]]))
-    assert made == pytest.approx((0.5 + 2.5 + 1.5) / 3)
+    result = mean_advantage(estimator, episode([[1.0, 3], [2, 4]], mask=[[1, 1], [1, 0]]))
+    assert result == pytest.approx((0.5 + 2.5 + 1.5) / 3)
     assert estimator.reward_mean.item() == pytest.approx(0.5 + 0.01 * (2 - 0.5))
 
 
@@ -195,9 +195,9 @@ def test_baselines_other_than_the_input_have_no_parameters():
 )
 def test_the_reward_is_the_models_the_memory_heads_or_a_mix(auxiliary, share, expected):
     estimator = make(auxiliary=auxiliary, auxiliary_share=share)
-    made = episode([[2.0]], memory_reward=[[10.0]])
-    assert mean_advantage(estimator, made) == pytest.approx(expected)
-    assert estimator.loss(made)[1]["reward"].item() == pytest.approx(expected)
+    result = episode([[2.0]], memory_reward=[[10.0]])
+    assert mean_advantage(estimator, result) == pytest.approx(expected)
+    assert estimator.loss(result)[1]["reward"].item() == pytest.approx(expected)
 
 
 def test_the_memory_head_is_asked_for_with_the_auxiliary_cost_only():
@@ -226,7 +226,7 @@ def test_steps_outside_the_mask_count_for_nothing(baseline, exists):
     pi, reward = randn(3, 2, 2, generator=generator), randn(3, 2, generator=generator)
     mask = torch.ones(3, 2)
     mask[:, 1] = tensor(exists)
-    made = []
+    result = []
     for junk in (0.0, 50.0):
         logits, rewards = pi.clone(), reward.clone()
         logits[mask == 0] += doubles([junk, -junk])
@@ -236,16 +236,16 @@ def test_steps_outside_the_mask_count_for_nothing(baseline, exists):
         estimator.return_variance.fill_(2.0)
         loss, figures = estimator.loss(episode(rewards.tolist(), mask=mask.tolist(), pi=logits))
         statistics = (estimator.reward_mean, estimator.return_variance)
-        made.append([each.item() for each in (loss, *figures.values(), *statistics)])
-    assert made[0] == pytest.approx(made[1], rel=1e-12)
+        result.append([each.item() for each in (loss, *figures.values(), *statistics)])
+    assert result[0] == pytest.approx(result[1], rel=1e-12)
 
 
 @pytest.mark.parametrize(("variance", "divisor"), [(4.0, 2.0), (0.25, 1.0), (9.0, 3.0)])
 def test_variance_normalisation_scales_great_signals_down_and_leaves_small_ones(variance, divisor):
     estimator = make(normalise_variance=True)
     estimator.return_variance.fill_(variance)
-    made = mean_advantage(estimator, episode([[3.0], [5.0]]))
-    assert made == pytest.approx(4.0 / divisor)
+    result = mean_advantage(estimator, episode([[3.0], [5.0]]))
+    assert result == pytest.approx(4.0 / divisor)
     # its own returns are learned for the next time
     assert estimator.return_variance.item() == pytest.approx(
         variance + 0.01 * ((9 + 25) / 2 - variance)
@@ -283,8 +283,8 @@ def test_the_entropy_bonus_makes_reads_less_decided():
 @pytest.mark.parametrize(("progress", "share"), [(0.0, 1.0), (0.25, 0.65), (0.5, 0.3), (0.9, 0.3)])
 def test_the_share_of_the_auxiliary_reward_falls_from_one(progress, share):
     estimator = make(auxiliary=True, auxiliary_share=0.3, auxiliary_until=0.5)
-    made = episode([[-1.0]], memory_reward=[[-2.0]], progress=progress)
-    assert mean_advantage(estimator, made) == pytest.approx(-2 * share - (1 - share))
+    result = episode([[-1.0]], memory_reward=[[-2.0]], progress=progress)
+    assert mean_advantage(estimator, result) == pytest.approx(-2 * share - (1 - share))
 
 
 # Which loss trains which parameters
@@ -324,13 +324,13 @@ def losses_of(network, batch):
     """The task's, the policy's and the memory head's loss, each for itself."""
     prediction, _ = network(batch.inputs, None, batch.mask_TB, torch.Generator().manual_seed(1))
     ll_TB = SIGNATURE.log_likelihood(prediction.logits_TBO, batch)
-    made = {"task": SIGNATURE.loss(ll_TB, batch)}
+    result = {"task": SIGNATURE.loss(ll_TB, batch)}
     memory_ll_TB = None
     if prediction.memory_logits_TBO is not None:
         memory_ll_TB = SIGNATURE.log_likelihood(prediction.memory_logits_TBO, batch)
-        made["memory"] = SIGNATURE.loss(memory_ll_TB, batch)
+        result["memory"] = SIGNATURE.loss(memory_ll_TB, batch)
     reads = prediction.hidden.reads
-    made["policy"], _ = network.model.estimator.loss(
+    result["policy"], _ = network.model.estimator.loss(
         Episode(
             pi_TBK=reads.pi_TBK,
             read_TB=reads.read_TB,
@@ -341,7 +341,7 @@ def losses_of(network, batch):
             progress=0.0,
         )
     )
-    return made
+    return result
 
 
 def trained_by(network, loss):
@@ -416,10 +416,10 @@ def test_under_gumbel_the_task_trains_everything():
 def test_the_objective_is_the_sum_of_the_losses(estimator):
     network, batch = make_network(estimator), make_batch()
     parts = losses_of(make_network(estimator), batch)
-    made = objective(network, SIGNATURE, batch, None, torch.Generator().manual_seed(1), 0.0)
+    result = objective(network, SIGNATURE, batch, None, torch.Generator().manual_seed(1), 0.0)
     total = sum(part for part in parts.values() if part is not None)
-    assert made.loss.item() == pytest.approx(total.item(), rel=1e-12)
-    assert made.task_loss.item() == pytest.approx(parts["task"].item(), rel=1e-12)
+    assert result.loss.item() == pytest.approx(total.item(), rel=1e-12)
+    assert result.task_loss.item() == pytest.approx(parts["task"].item(), rel=1e-12)
 
 
 def test_the_weight_scales_the_policy_gradient_and_no_other():
@@ -440,10 +440,10 @@ def test_the_weight_scales_the_policy_gradient_and_no_other():
 def test_a_chosen_write_is_learned_like_a_chosen_read():
     """The likelihood of both choices is a product: its logarithm, and the entropy, are sums."""
     pi, write_pi = (torch.zeros(1, 1, 2).double().requires_grad_() for _ in range(2))
-    made = episode([[3.0]], pi=pi)._replace(
+    result = episode([[3.0]], pi=pi)._replace(
         write_pi_TBK=write_pi, written_TB=torch.zeros(1, 1, dtype=torch.int64)
     )
-    loss, figures = make().loss(made)
+    loss, figures = make().loss(result)
     assert loss.item() == pytest.approx(2 * 3.0 * LN2)
     assert figures["read_entropy"].item() == pytest.approx(2 * LN2)
     loss.backward()

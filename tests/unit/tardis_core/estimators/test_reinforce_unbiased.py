@@ -97,8 +97,8 @@ def all_paths(network, batch):
 def gradient(network, total):
     """Of the addressing parameters, as one vector."""
     parameters = list(network.model.addressing.parameters())
-    made = torch.autograd.grad(total, parameters, retain_graph=True)
-    return torch.cat([part.flatten() for part in made])
+    result = torch.autograd.grad(total, parameters, retain_graph=True)
+    return torch.cat([part.flatten() for part in result])
 
 
 def expected_estimate(network, paths):
@@ -220,8 +220,8 @@ def test_the_objective_hands_the_estimator_what_the_network_did(monkeypatch):
     for n, p in enumerate(paths.p_N.detach()):
         noise = forced(paths.read_TN[:, n : n + 1], K)
         monkeypatch.setattr(network.model, "draw_noise", lambda x, generator, noise=noise: noise)
-        made = objective(network, SIGNATURE, batch, None, torch.Generator(), 0.0)
-        total -= p * T * gradient(network, made.loss)
+        result = objective(network, SIGNATURE, batch, None, torch.Generator(), 0.0)
+        total -= p * T * gradient(network, result.loss)
     assert_same(total, exact)
 
 
@@ -234,10 +234,10 @@ def test_attached_every_parameter_gets_the_gradient_of_the_expected_return(monke
     for n, p in enumerate(paths.p_N):
         noise = forced(paths.read_TN[:, n : n + 1], K)
         monkeypatch.setattr(network.model, "draw_noise", lambda x, generator, noise=noise: noise)
-        made = objective(network, SIGNATURE, batch, None, torch.Generator(), 0.0)
-        total = total + p.detach() * made.loss
-        exact = exact + p * made.task_loss
-        of_task = of_task + p.detach() * made.task_loss
+        result = objective(network, SIGNATURE, batch, None, torch.Generator(), 0.0)
+        total = total + p.detach() * result.loss
+        exact = exact + p * result.task_loss
+        of_task = of_task + p.detach() * result.task_loss
     parameters = list(network.parameters())
     mine, theirs = (torch.autograd.grad(x, parameters, retain_graph=True) for x in (total, exact))
     for one, other in zip(mine, theirs, strict=True):

@@ -145,14 +145,14 @@ def test_evaluation_without_gradients(backend, kind, mask):
     def forward(name, gradients):
         with torch.set_grad_enabled(gradients):
             hidden, state = set_backend(model, name)(x, None, mask_TB)
-        made = [hidden.h_TBH, *(state if kind == "lstm" else [*state.controller, *state.memory])]
-        return made if kind == "lstm" else [*made, hidden.r_TBQ, *hidden.reads]
+        result = [hidden.h_TBH, *(state if kind == "lstm" else [*state.controller, *state.memory])]
+        return result if kind == "lstm" else [*result, hidden.r_TBQ, *hidden.reads]
 
     expected = forward("reference", False)
     for gradients in (False, True):
-        found = forward(backend, gradients)
-        assert found[0].requires_grad is gradients
-        for one, other in zip(found, expected, strict=True):
+        actual = forward(backend, gradients)
+        assert actual[0].requires_grad is gradients
+        for one, other in zip(actual, expected, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
 

@@ -59,15 +59,15 @@ def test_logits_of_the_first_step():
 def test_logits_with_every_term():
     common = 0.125 + 0.25 * 2 + 0.5 * -1 + 0.2 * USAGE - 0.4 * -USAGE
     expected = [2 * tanh(common + 0.1 + 0.3 * 4), 2 * tanh(common - 0.2 + 0.3 * -5)]
-    made = logits(hand_model(), h=-1.0, x=2.0, content=[4, -5], reads=[3, 1], last=[0, 0])
-    assert made.tolist() == pytest.approx(expected, abs=1e-12)
+    result = logits(hand_model(), h=-1.0, x=2.0, content=[4, -5], reads=[3, 1], last=[0, 0])
+    assert result.tolist() == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_cell_read_last_loses_one_hundred():
     step = dict(h=-1.0, x=2.0, content=[4, -5], reads=[3, 1])
     free = logits(hand_model(), last=[0, 0], **step).tolist()
-    made = logits(hand_model(), last=[0, 1], **step).tolist()
-    assert made == pytest.approx([free[0], free[1] - 100], abs=1e-12)
+    result = logits(hand_model(), last=[0, 1], **step).tolist()
+    assert result == pytest.approx([free[0], free[1] - 100], abs=1e-12)
 
 
 def test_gradient_of_a_logit_by_hand():
@@ -94,12 +94,12 @@ def test_the_mlp_is_as_wide_as_asked_or_a_quarter_of_the_state(hidden, asked, wi
 
 
 def test_gain_scales_the_initial_matrix_over_the_memory_and_no_other():
-    made = []
+    result = []
     for gain in (1.0, 5.0):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            made.append(make(H=8, gain=gain).state_dict())
-    plain, scaled = made
+            result.append(make(H=8, gain=gain).state_dict())
+    plain, scaled = result
     name = "addressing.W_m.weight"
     assert torch.equal(scaled.pop(name), 5 * plain.pop(name))
     assert all(torch.equal(scaled[name], plain[name]) for name in plain)

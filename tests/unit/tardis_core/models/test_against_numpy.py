@@ -162,10 +162,10 @@ def directional_difference(model, x, noise, weight, direction, step=1e-6):
     for sign in (1, -1):
         p = parameters_of(model)
         p |= {name: p[name] + sign * step * change for name, change in direction.items()}
-        made = numpy_tardis.tardis(
+        result = numpy_tardis.tardis(
             p, array(x), K=model.memory_config.cells, C=model.memory_config.content, **noise
         )
-        values.append((weight * made["h"]).sum() + (weight[..., :1] * made["r"]).sum())
+        values.append((weight * result["h"]).sum() + (weight[..., :1] * result["r"]).sum())
     return (values[0] - values[1]) / (2 * step)
 
 

@@ -244,8 +244,8 @@ def test_mixed_precision_comes_close_and_keeps_the_state_in_float32(model, estim
     network, x = tiny_network(model, estimator).float(), vectors(T=3).float()
     expected, _ = network(x)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found, state = network(x)
-    torch.testing.assert_close(found.logits_TBO.float(), expected.logits_TBO, rtol=0.1, atol=0.1)
+        actual, state = network(x)
+    torch.testing.assert_close(actual.logits_TBO.float(), expected.logits_TBO, rtol=0.1, atol=0.1)
     assert all(part.dtype in (torch.float32, torch.int64) for part in flatten_state(state))
 
 

@@ -35,13 +35,13 @@ def step(controller, h=0.5, c=-0.25, x=2.0, r=-1.0, **noise):
 
 
 def test_gumbel_sigmoid_divides_by_the_temperature():
-    made = gumbel_sigmoid(doubles([0.3, -0.6, 0.0]), None).tolist()
-    assert made == pytest.approx([0.7310585786, 0.1192029220, 0.5], abs=1e-9)
+    result = gumbel_sigmoid(doubles([0.3, -0.6, 0.0]), None).tolist()
+    assert result == pytest.approx([0.7310585786, 0.1192029220, 0.5], abs=1e-9)
 
 
 def test_gumbel_sigmoid_adds_the_noise_before_it_divides():
-    made = gumbel_sigmoid(doubles([0.3, 0.3]), doubles([0.3, -0.9])).tolist()
-    assert made == pytest.approx([sigmoid(2), sigmoid(-2)], abs=1e-12)
+    result = gumbel_sigmoid(doubles([0.3, 0.3]), doubles([0.3, -0.9])).tolist()
+    assert result == pytest.approx([sigmoid(2), sigmoid(-2)], abs=1e-12)
 
 
 def test_a_step_by_hand():

@@ -34,11 +34,11 @@ def test_what_is_asked_for_is_what_all_steps_have_and_the_rest_is_zero(asked):
     asked_TB[list(asked)] = True
     asked_TB = asked_TB.view(T, B)
     some, every = network(), network()
-    made, full = predict(some, asked_TB), predict(every, None)
-    for each, whole in zip(made[:2], full[:2], strict=True):
+    result, full = predict(some, asked_TB), predict(every, None)
+    for each, whole in zip(result[:2], full[:2], strict=True):
         torch.testing.assert_close(each[asked_TB], whole[asked_TB], rtol=0, atol=1e-14)
         assert not each[~asked_TB].any()
-    found, expected = gradients(some, made, asked_TB), gradients(every, full, asked_TB)
-    assert found.keys() == expected.keys()
-    for name, gradient in found.items():
+    actual, expected = gradients(some, result, asked_TB), gradients(every, full, asked_TB)
+    assert actual.keys() == expected.keys()
+    for name, gradient in actual.items():
         torch.testing.assert_close(gradient, expected[name], rtol=0, atol=1e-12)

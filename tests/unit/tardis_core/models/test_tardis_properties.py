@@ -146,8 +146,8 @@ def test_padding_under_the_mask_changes_no_gradient(case, padding):
     mask = (torch.arange(T + padding) < T).unsqueeze(1).expand(-1, B)
     parameters = [model.controller.W_h.weight, model.W_m.weight]
 
-    def gradients(made):
-        hidden, state = made
+    def gradients(result):
+        hidden, state = result
         total = hidden.h_TBH[:T].sum() + state.memory.content_BKC.square().sum()
         return torch.autograd.grad(total, parameters)
 

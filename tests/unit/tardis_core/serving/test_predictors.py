@@ -20,7 +20,7 @@ from tardis_core.training.loop import Trainer
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def trained_predictor(tmp_path_factory):
     """(predictor, task) of every task, after two updates."""
 
     def make(name):
@@ -41,14 +41,14 @@ def test_every_task_has_a_predictor():
 
 
 @pytest.mark.parametrize("name", TASKS.names())
-def test_a_predictor_takes_its_own_example(made, name):
-    predictor, _ = made(name)
+def test_a_predictor_takes_its_own_example(trained_predictor, name):
+    predictor, _ = trained_predictor(name)
     inputs = predictor.example()
     assert len(predictor.predict(inputs)) == len(inputs)
 
 
-def test_bits_a_symbol_are_those_of_the_network(made):
-    predictor, task = made("ptb")
+def test_bits_per_symbol_are_those_of_the_network(trained_predictor):
+    predictor, task = trained_predictor("ptb")
     text = "the cat"
     ids = task.data.encode("\n" + text).astype(np.int64)
     with torch.no_grad():
@@ -60,8 +60,8 @@ def test_bits_a_symbol_are_those_of_the_network(made):
     assert row["continuation"][0] == ""
 
 
-def test_a_continuation_follows_the_seed_and_near_zero_the_likeliest_symbol(made):
-    predictor, task = made("ptb")
+def test_a_continuation_follows_the_seed_and_near_zero_the_likeliest_symbol(trained_predictor):
+    predictor, task = trained_predictor("ptb")
     frame = pd.DataFrame({"text": ["the cat"]})
 
     def continuation(**parameters):
@@ -75,21 +75,21 @@ def test_a_continuation_follows_the_seed_and_near_zero_the_likeliest_symbol(made
     assert continuation(temperature=1e-4)[0] == task.vocabulary[first]
 
 
-def test_a_text_with_an_unknown_symbol_is_refused(made):
-    predictor, _ = made("ptb")
+def test_a_text_with_an_unknown_symbol_is_refused(trained_predictor):
+    predictor, _ = trained_predictor("ptb")
     with pytest.raises(UserError, match="is not in the training text"):
         predictor.predict(pd.DataFrame({"text": ["\u2603"]}))
 
 
 @pytest.mark.parametrize("parameters", [{"temperature": 0.0}, {"length": -1}])
-def test_impossible_parameters_are_refused(made, parameters):
-    predictor, _ = made("ptb")
+def test_impossible_parameters_are_refused(trained_predictor, parameters):
+    predictor, _ = trained_predictor("ptb")
     with pytest.raises(UserError, match="must"):
         predictor.predict(pd.DataFrame({"text": ["a"]}), **parameters)
 
 
-def test_pairs_get_the_label_that_the_task_would_give(made):
-    predictor, task = made("snli")
+def test_pairs_get_the_label_that_the_task_would_give(trained_predictor):
+    predictor, task = trained_predictor("snli")
     pairs = task.data.valid
     words = [[pairs.pair(i)[side] for i in range(5)] for side in (0, 1)]
     texts = [[" ".join(task.vocabulary[w] for w in each) for each in side] for side in words]
@@ -101,8 +101,8 @@ def test_pairs_get_the_label_that_the_task_would_give(made):
     assert table.drop(columns="label").to_numpy() == pytest.approx(expected, abs=1e-5)
 
 
-def test_digits_are_those_that_the_task_would_answer(made):
-    predictor, task = made("strokes")
+def test_digits_are_those_that_the_task_would_answer(trained_predictor):
+    predictor, task = trained_predictor("strokes")
     digits = task.config.digits
     chosen = np.arange(3 * digits).reshape(3, digits)
     batch = make_digits(task.data.valid, chosen)
@@ -112,8 +112,8 @@ def test_digits_are_those_that_the_task_would_answer(made):
 
 
 @pytest.mark.parametrize("name", ["copy", "strokes"])
-def test_a_wrong_shape_is_refused_with_the_right_one(made, name):
-    predictor, _ = made(name)
+def test_a_wrong_shape_is_refused_with_the_right_one(trained_predictor, name):
+    predictor, _ = trained_predictor(name)
     channels = predictor.example().shape[-1]
     wrong = [(3, 5), (2, 3, channels + 1), (0, 3, channels), (2, 0, channels)]
     for inputs in [*(np.zeros(shape) for shape in wrong), [[[1.0] * channels], []], "text"]:
@@ -122,8 +122,8 @@ def test_a_wrong_shape_is_refused_with_the_right_one(made, name):
 
 
 @pytest.mark.parametrize("name", ["ptb", "snli"])
-def test_a_table_without_its_columns_or_rows_is_refused_with_their_names(made, name):
-    predictor, _ = made(name)
+def test_a_table_without_its_columns_or_rows_is_refused_with_their_names(trained_predictor, name):
+    predictor, _ = trained_predictor(name)
     names = list(predictor.example())
     for table in (pd.DataFrame({"words": ["a"]}), pd.DataFrame({column: [] for column in names})):
         with pytest.raises(UserError, match=f"the columns {', '.join(names)} and at least one row"):

@@ -102,11 +102,11 @@ def decode_recall(batch: Batch, length: int, column: int) -> torch.Tensor:
     assert (first, second) == (4 * length, 4 * length + 4)
     assert not inputs[second + 1 :].any()
     items = [inputs[4 * n + 1 : 4 * n + 4, :mark] for n in range(length)]
-    query, told = inputs[first + 1 : second, :mark], batch.targets[-3:, column]
+    query, message = inputs[first + 1 : second, :mark], batch.targets[-3:, column]
     after = [
         items[n + 1] for n in range(length - 1) if torch.equal(items[n], query)
     ]  # an item may occur twice
-    return next((answer for answer in after if torch.equal(answer, told)), after[0])
+    return next((answer for answer in after if torch.equal(answer, message)), after[0])
 
 
 DECODERS: dict[str, Callable[[Batch, int, int], torch.Tensor]] = {
@@ -129,10 +129,10 @@ def test_the_targets_are_what_the_inputs_ask_for(name, length, count, seed):
 
 @pytest.mark.parametrize("name", BOTH)
 def test_inputs_and_targets_are_bits_of_the_size_that_the_task_says(name):
-    made = task(name)
-    batch = made.make(3, 50, np.random.default_rng(0))
-    assert batch.inputs.shape[1:] == (50, made.signature.inputs)
-    assert batch.targets.shape[1:] == (50, made.signature.outputs)
+    result = task(name)
+    batch = result.make(3, 50, np.random.default_rng(0))
+    assert batch.inputs.shape[1:] == (50, result.signature.inputs)
+    assert batch.targets.shape[1:] == (50, result.signature.outputs)
     assert batch.inputs.unique().tolist() == batch.targets.unique().tolist() == [0, 1]
     assert batch.targets[batch.scored_TB].mean() == pytest.approx(0.5, abs=0.1)
     assert (batch.mask_TB, batch.continues) == (None, False)
@@ -167,12 +167,12 @@ def test_a_batch_depends_on_its_number_and_the_seed_alone(name, number, seed):
 
 @pytest.mark.parametrize("name", BOTH)
 def test_other_numbers_and_other_seeds_give_other_batches(name):
-    made = [
+    result = [
         task(name, seed, shortest=5, longest=5).train_batch(number)
         for seed in range(5)
         for number in range(5)
     ]
-    assert len({batch.targets.numpy().tobytes() for batch in made}) == 25
+    assert len({batch.targets.numpy().tobytes() for batch in result}) == 25
 
 
 def length_of(name: str, batch: Batch) -> int:
@@ -186,24 +186,24 @@ def length_of(name: str, batch: Batch) -> int:
 @given(shortest=st.integers(2, 6), more=st.integers(0, 5), draws=st.integers(1, 4), data=st.data())
 def test_lengths_lie_between_the_shortest_and_the_longest(name, shortest, more, draws, data):
     longest = shortest + more
-    made = task(name, shortest=shortest, longest=longest, draws=draws, batch=2)
-    batch = made.train_batch(data.draw(st.integers(0, 10**6)))
+    result = task(name, shortest=shortest, longest=longest, draws=draws, batch=2)
+    batch = result.train_batch(data.draw(st.integers(0, 10**6)))
     assert shortest <= length_of(name, batch) <= longest
     assert batch.inputs.shape[1] == 2
 
 
 @pytest.mark.parametrize("name", BOTH)
 def test_every_length_comes_up(name):
-    made = task(name, shortest=2, longest=5, batch=1)
-    lengths = {length_of(name, made.train_batch(number)) for number in range(60)}
+    result = task(name, shortest=2, longest=5, batch=1)
+    lengths = {length_of(name, result.train_batch(number)) for number in range(60)}
     assert lengths == {2, 3, 4, 5}
 
 
 @pytest.mark.parametrize("name", BOTH)
 def test_more_draws_favour_long_sequences(name):
     def mean(draws: int) -> float:
-        made = task(name, shortest=2, longest=11, draws=draws, batch=1)
-        return float(np.mean([length_of(name, made.train_batch(n)) for n in range(150)]))
+        result = task(name, shortest=2, longest=11, draws=draws, batch=1)
+        return float(np.mean([length_of(name, result.train_batch(n)) for n in range(150)]))
 
     assert mean(1) == pytest.approx(6.5, abs=0.8)
     assert mean(3) == pytest.approx(9.0, abs=0.8)  # 11 minus the mean of the least of three
@@ -211,8 +211,10 @@ def test_more_draws_favour_long_sequences(name):
 
 @pytest.mark.parametrize("name", BOTH)
 def test_the_greatest_length_grows_to_the_longest(name):
-    made = task(name, shortest=2, longest=6, draws=50, batch=1, grow_until=40)
-    lengths = [length_of(name, made.train_batch(number)) for number in (0, 1, 10, 11, 31, 39, 900)]
+    result = task(name, shortest=2, longest=6, draws=50, batch=1, grow_until=40)
+    lengths = [
+        length_of(name, result.train_batch(number)) for number in (0, 1, 10, 11, 31, 39, 900)
+    ]
     assert lengths == [2, 3, 3, 4, 6, 6, 6]  # so many draws that the greatest length comes up
 
 
@@ -243,9 +245,9 @@ class Recorder(torch.nn.Module):
 
 
 def shown(name: str, seed: int, split: str, **of_task: int) -> list[torch.Tensor]:
-    made = task(name, seed, **of_task)
-    network = Recorder(made.signature.outputs)
-    made.evaluate(network, split)
+    result = task(name, seed, **of_task)
+    network = Recorder(result.signature.outputs)
+    result.evaluate(network, split)
     return network.seen
 
 
@@ -280,19 +282,19 @@ def test_as_many_sequences_are_measured_as_asked_for_at_the_greatest_length(name
 
 @pytest.mark.parametrize("name", BOTH)
 def test_the_metric_is_nats_per_bit(name):
-    made = task(name, **SMALL)
-    undecided = made.evaluate(Recorder(made.signature.outputs), "test")["bce"]
+    result = task(name, **SMALL)
+    undecided = result.evaluate(Recorder(result.signature.outputs), "test")["bce"]
     assert undecided == pytest.approx(np.log(2))
-    sure = made.evaluate(Recorder(made.signature.outputs, logit=-50.0), "test")["bce"]
+    sure = result.evaluate(Recorder(result.signature.outputs, logit=-50.0), "test")["bce"]
     assert sure == pytest.approx(25, abs=8)  # 50 nats for every set bit, about half of them
 
 
 @pytest.mark.parametrize("name", BOTH)
 def test_measuring_changes_nothing_and_says_the_same_again(name):
     config = make_config(name, scale="smoke", overrides={"model.hidden": 8, "memory.cells": 4})
-    made = task(name, **SMALL)
-    network = build_network(config, made.signature)
-    assert made.evaluate(network, "test") == made.evaluate(network, "test")
+    result = task(name, **SMALL)
+    network = build_network(config, result.signature)
+    assert result.evaluate(network, "test") == result.evaluate(network, "test")
 
 
 # Settings

@@ -10,21 +10,21 @@ from tardis_core.config import make_config
 from tardis_core.tasks.details import Confusion, Curve, confusion
 
 
-def made(task: str, **overrides):
+def network_and_task(task: str, **overrides):
     config = make_config(task, scale="smoke", overrides={"model.hidden": 8, **overrides})
     built = build_task(config, load_data(config, source="standin"))
     return build_network(config, built.signature), built
 
 
 def test_a_confusion_by_hand():
-    found = confusion("x", "abc", np.array([0, 0, 1, 0]), np.array([0, 2, 1, 2]))
-    assert found.counts_CC.tolist() == [[1, 0, 2], [0, 1, 0], [0, 0, 0]]
-    np.testing.assert_allclose(found.accuracy_C, [100 / 3, 100, np.nan])
+    actual = confusion("x", "abc", np.array([0, 0, 1, 0]), np.array([0, 2, 1, 2]))
+    assert actual.counts_CC.tolist() == [[1, 0, 2], [0, 1, 0], [0, 0, 0]]
+    np.testing.assert_allclose(actual.accuracy_C, [100 / 3, 100, np.nan])
 
 
 @pytest.mark.parametrize("task", ["copy", "recall"])
 def test_the_cost_by_length_goes_to_five_times_the_training_and_holds_the_metric(task):
-    network, built = made(task, **{"task.test_sequences": 64})
+    network, built = network_and_task(task, **{"task.test_sequences": 64})
     curve, _ = built.details(network, "test")
     longest = built.config.longest
     assert curve.x[-1] == 5 * longest
@@ -38,7 +38,7 @@ def test_the_cost_by_length_goes_to_five_times_the_training_and_holds_the_metric
 
 @pytest.mark.parametrize(("task", "length", "places"), [("copy", 8, 8), ("recall", 4, 3)])
 def test_the_cost_by_place_holds_the_cost_of_its_length(task, length, places):
-    network, built = made(task, **{"task.test_sequences": 300})
+    network, built = network_and_task(task, **{"task.test_sequences": 300})
     _, curve = built.details(network, "test")
     assert curve.x_label == f"place in the answer at length {length}"
     assert curve.x == tuple(range(1, places + 1))
@@ -47,7 +47,7 @@ def test_the_cost_by_place_holds_the_cost_of_its_length(task, length, places):
 
 
 def test_the_confusion_of_digits_holds_the_error():
-    network, built = made("strokes")
+    network, built = network_and_task("strokes")
     digits, places = built.details(network, "test")
     error = built.evaluate(network, "test")["error"]
     total = digits.counts_CC.sum()
@@ -60,7 +60,7 @@ def test_the_confusion_of_digits_holds_the_error():
 
 
 def test_the_confusion_of_relations_holds_the_accuracy():
-    network, built = made("snli", **{"task.evaluation_pairs": 300})
+    network, built = network_and_task("snli", **{"task.evaluation_pairs": 300})
     (relations,) = built.details(network, "test")
     assert relations.classes == ("entailment", "neutral", "contradiction")
     accuracy = built.evaluate(network, "test")["accuracy"]

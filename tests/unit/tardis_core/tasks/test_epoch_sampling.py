@@ -11,8 +11,8 @@ from tardis_core.tasks.sampling import EpochSampler, epoch_batches, ragged_indic
 @given(st.integers(1, 400), st.integers(1, 64), st.integers(0, 5))
 def test_an_epoch_has_no_example_twice_and_leaves_out_less_than_a_batch(examples, batch, seed):
     lengths = np.arange(examples) % 7 + 1
-    made = epoch_batches(lengths, batch, np.random.default_rng(seed))
-    used = made.ravel()
+    result = epoch_batches(lengths, batch, np.random.default_rng(seed))
+    used = result.ravel()
     assert len(set(used.tolist())) == len(used)
     assert examples - len(used) < min(batch, examples)
 

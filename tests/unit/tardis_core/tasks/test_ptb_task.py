@@ -26,9 +26,9 @@ def task(data=None, batch=4, seed=0, **config):
     return Ptb(PtbConfig(**{"length": 5, "streams": 3, **config}), data or corpus(), batch, seed)
 
 
-def network(made):
+def network(result):
     config = make_config("ptb", "lstm", scale="smoke", overrides={"model.hidden": 8})
-    return build_network(config, made.signature).double()
+    return build_network(config, result.signature).double()
 
 
 def test_inputs_are_the_symbols_before_the_targets():
@@ -43,27 +43,27 @@ def test_inputs_are_the_symbols_before_the_targets():
 
 
 def test_streams_go_on_from_batch_to_batch_and_start_anew_with_the_epoch():
-    made = task()  # 4 streams of 50 symbols: 9 batches an epoch
+    result = task()  # 4 streams of 50 symbols: 9 batches an epoch
     for number in range(1, 9):
-        before, after = made.train_batch(number - 1), made.train_batch(number)
+        before, after = result.train_batch(number - 1), result.train_batch(number)
         assert torch.equal(after.inputs[0], before.targets[-1])
         assert after.continues
-    assert not made.train_batch(0).continues
-    assert not made.train_batch(9).continues
+    assert not result.train_batch(0).continues
+    assert not result.train_batch(9).continues
 
 
 @pytest.mark.parametrize(("carry", "beginnings"), [(0, [0, 9, 18]), (4, [0, 4, 8, 9, 13, 17, 18])])
 def test_the_state_is_carried_over_so_many_batches(carry, beginnings):
-    made = task(carry=carry)  # 9 batches an epoch
-    begun = [number for number in range(19) if not made.train_batch(number).continues]
+    result = task(carry=carry)  # 9 batches an epoch
+    begun = [number for number in range(19) if not result.train_batch(number).continues]
     assert begun == beginnings
 
 
 def test_epochs_begin_at_different_places():
-    made = task(corpus(4000))
+    result = task(corpus(4000))
     per_epoch = 4000 // 4 // 5 - 1
     firsts = {
-        tuple(made.train_batch(epoch * per_epoch).targets[:, 0].tolist()) for epoch in range(8)
+        tuple(result.train_batch(epoch * per_epoch).targets[:, 0].tolist()) for epoch in range(8)
     }
     assert len(firsts) > 2
 
@@ -84,12 +84,14 @@ def test_evaluation_predicts_every_symbol_once_from_the_one_before(streams):
 
 def test_bpc_of_one_stream_is_that_of_one_long_sequence():
     data = corpus()
-    made = task(data, streams=1)
-    net = network(made)
+    result = task(data, streams=1)
+    net = network(result)
     inputs = torch.tensor([0, *data.valid[:-1].tolist()]).unsqueeze(1)
     logits = net(inputs)[0].logits_TBO[:, 0].detach()
     nats = torch.nn.functional.cross_entropy(logits, torch.tensor(data.valid.tolist()))
-    assert made.evaluate(net, "valid")["bpc"] == pytest.approx(float(nats) / math.log(2), abs=1e-9)
+    assert result.evaluate(net, "valid")["bpc"] == pytest.approx(
+        float(nats) / math.log(2), abs=1e-9
+    )
 
 
 def test_evaluation_may_be_limited():
@@ -98,9 +100,9 @@ def test_evaluation_may_be_limited():
 
 
 def test_the_memory_head_is_measured_where_there_is_one():
-    made = task()
+    result = task()
     config = make_config("ptb", "tardis", "reinforce", "smoke")
-    measured = made.evaluate(build_network(config, made.signature), "valid")
+    measured = result.evaluate(build_network(config, result.signature), "valid")
     assert set(measured) == {"bpc", "memory_bpc"}
     assert measured["memory_bpc"] == pytest.approx(2, abs=0.7)  # four symbols, untrained
 

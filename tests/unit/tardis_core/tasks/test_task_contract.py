@@ -66,10 +66,10 @@ def test_the_objective_has_a_gradient(case):
     config, data = case
     task = build_task(config, data)
     network = build_network(config, task.signature)
-    made = objective(
+    result = objective(
         network, task.signature, task.train_batch(0), None, torch.Generator().manual_seed(0), 0.0
     )
-    made.loss.backward()
+    result.loss.backward()
     assert float(network.model.controller.W_h.weight.grad.abs().sum()) > 0
 
 

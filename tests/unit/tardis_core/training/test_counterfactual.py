@@ -54,8 +54,8 @@ def run(network, batch, state=None, last=W, seed=0):
     """A sequence with noise, and every cell tried at one of its last steps."""
     generator = torch.Generator().manual_seed(seed)
     prediction, _ = network(batch.inputs, state, batch.mask_TB, generator, batch.scored_TB)
-    made = try_cells(network, SIGNATURE, batch, state, prediction, last, generator)
-    return prediction, made
+    result = try_cells(network, SIGNATURE, batch, state, prediction, last, generator)
+    return prediction, result
 
 
 def rewards(prediction, batch):
@@ -72,28 +72,28 @@ def rewards(prediction, batch):
 def test_the_cell_that_was_read_has_what_happened(masked, carried, last):
     network, batch = make_network(), make_batch(masked)
     state = network(batch.inputs)[1] if carried else None
-    prediction, made = run(network, batch, state, last)
+    prediction, result = run(network, batch, state, last)
     window = min(last, T)
-    read_B = prediction.hidden.reads.read_TB[made.step_B, torch.arange(B)]
+    read_B = prediction.hidden.reads.read_TB[result.step_B, torch.arange(B)]
     index_WB1 = read_B.expand(window, B).unsqueeze(-1)
-    for tried_WBK, happened_TB in zip(made[1:], rewards(prediction, batch), strict=True):
+    for tried_WBK, happened_TB in zip(result[1:], rewards(prediction, batch), strict=True):
         chosen_WB = tried_WBK.gather(-1, index_WB1).squeeze(-1)
         torch.testing.assert_close(chosen_WB, happened_TB[T - window :])
 
 
 def test_another_cell_has_what_a_run_with_that_read_has():
     network, batch = make_network(), make_batch()
-    prediction, made = run(network, batch)
+    prediction, result = run(network, batch)
     for cell in range(K):
-        noise = prediction.noise.reading(made.step_B, torch.full((B,), cell))
+        noise = prediction.noise.reading(result.step_B, torch.full((B,), cell))
         hidden, _ = network.model(prediction.x_TBD, noise=noise)
-        assert (hidden.reads.read_TB[made.step_B, torch.arange(B)] == cell).all()
+        assert (hidden.reads.read_TB[result.step_B, torch.arange(B)] == cell).all()
         logits_TBO, _ = network.predict(
             hidden, prediction.x_TBD, steps_asked(batch.scored_TB), prediction.dropout_NG
         )
         expected_TB = SIGNATURE.log_likelihood(logits_TBO, batch)
-        torch.testing.assert_close(made.reward_WBK[..., cell], expected_TB[T - W :])
-    spread = made.reward_WBK.max(-1).values - made.reward_WBK.min(-1).values
+        torch.testing.assert_close(result.reward_WBK[..., cell], expected_TB[T - W :])
+    spread = result.reward_WBK.max(-1).values - result.reward_WBK.min(-1).values
     assert spread.max() > 0.1  # it matters which
 
 
@@ -113,9 +113,9 @@ def gradients(network, count, length, seed):
     """Of the addressing parameters, by many runs of one sequence at once."""
     generator = torch.Generator().manual_seed(seed)
     batch = copies_of_one(count, length)
-    made = objective(network, SIGNATURE, batch, None, generator, 0.0)
+    result = objective(network, SIGNATURE, batch, None, generator, 0.0)
     parameters = list(network.model.addressing.parameters())
-    parts = torch.autograd.grad(made.loss - made.task_loss.detach(), parameters)
+    parts = torch.autograd.grad(result.loss - result.task_loss.detach(), parameters)
     return torch.cat([part.flatten() for part in parts])
 
 
@@ -157,9 +157,9 @@ def test_a_sequence_that_has_no_step_there_learns_nothing_from_it():
     network = make_network(**PLAIN, **{"estimator.tried": 1})
     batch = make_batch(masked=True)
     generator = torch.Generator().manual_seed(0)
-    made = objective(network, SIGNATURE, batch, None, generator, 0.0)
-    pi_TBK = made.hidden.reads.pi_TBK
-    (gradient_TBK,) = torch.autograd.grad(made.loss - made.task_loss.detach(), pi_TBK)
+    result = objective(network, SIGNATURE, batch, None, generator, 0.0)
+    pi_TBK = result.hidden.reads.pi_TBK
+    (gradient_TBK,) = torch.autograd.grad(result.loss - result.task_loss.detach(), pi_TBK)
     touched_TB = gradient_TBK.abs().sum(-1) > 0
     assert touched_TB[-1].tolist() == [True, False, True, True, True]
     assert not touched_TB[:-1].any()

@@ -171,14 +171,14 @@ def test_a_gradient_within_the_limit_is_left_alone(clip):
 # Numbers that are not finite
 
 
-def spoil_loss(made, trainer):
-    return made._replace(loss=made.loss * math.inf)
+def spoil_loss(result, trainer):
+    return result._replace(loss=result.loss * math.inf)
 
 
-def spoil_gradient(made, trainer):
+def spoil_gradient(result, trainer):
     """The loss stays finite, but the slope of the root at zero is infinite."""
     weight = next(trainer.network.parameters())
-    return made._replace(loss=made.loss + torch.sqrt(weight.sum() * 0))
+    return result._replace(loss=result.loss + torch.sqrt(weight.sum() * 0))
 
 
 def spoil(monkeypatch, how, update: int) -> None:
@@ -186,8 +186,8 @@ def spoil(monkeypatch, how, update: int) -> None:
     honest = Trainer._objective
 
     def objective(self, batch):
-        made = honest(self, batch)
-        return how(made, self) if self.update == update else made
+        result = honest(self, batch)
+        return how(result, self) if self.update == update else result
 
     monkeypatch.setattr(Trainer, "_objective", objective)
 

@@ -17,32 +17,32 @@ NO_NOISE = {"model.recurrent_dropout": 0.0, "model.dropout": 0.0}
 def trainer(accumulate: int, task: str, model: str, batch: int = 6) -> Trainer:
     changed = {"training.accumulate": accumulate, "training.batch": batch, **NO_NOISE}
     config = make_config(task, model, None, "smoke", 0, settings(task, model) | changed)
-    made = Trainer(config, load_data(config, None, "standin"))
-    made.network.double()
-    return made
+    result = Trainer(config, load_data(config, None, "standin"))
+    result.network.double()
+    return result
 
 
-def gradients(made: Trainer) -> dict[str, torch.Tensor]:
-    return {name: value.grad for name, value in made.network.named_parameters()}
+def gradients(result: Trainer) -> dict[str, torch.Tensor]:
+    return {name: value.grad for name, value in result.network.named_parameters()}
 
 
 @pytest.mark.parametrize("task", ["copy", "ptb", "snli"])
 @pytest.mark.parametrize("parts", [2, 4, 6])
 def test_the_gradient_of_the_parts_is_that_of_the_batch(task, parts):
     """Of a model without noise; sequences of different lengths, and text that goes on."""
-    whole, made = trainer(1, task, "lstm"), trainer(parts, task, "lstm")
+    whole, result = trainer(1, task, "lstm"), trainer(parts, task, "lstm")
     for _ in range(3):
-        assert whole.step() == pytest.approx(made.step(), rel=1e-5)
-        ours, theirs = gradients(made), gradients(whole)
+        assert whole.step() == pytest.approx(result.step(), rel=1e-5)
+        ours, theirs = gradients(result), gradients(whole)
         for name, expected in theirs.items():
             torch.testing.assert_close(ours[name], expected, rtol=1e-5, atol=1e-9)
     for name, value in whole.network.state_dict().items():
-        torch.testing.assert_close(made.network.state_dict()[name], value, rtol=1e-4, atol=1e-7)
+        torch.testing.assert_close(result.network.state_dict()[name], value, rtol=1e-4, atol=1e-7)
 
 
 def test_there_are_no_more_parts_than_sequences():
-    whole, made = trainer(1, "copy", "lstm", batch=3), trainer(8, "copy", "lstm", batch=3)
-    assert made.step() == pytest.approx(whole.step(), rel=1e-6)
+    whole, result = trainer(1, "copy", "lstm", batch=3), trainer(8, "copy", "lstm", batch=3)
+    assert result.step() == pytest.approx(whole.step(), rel=1e-6)
 
 
 @pytest.mark.parametrize("estimator", ["gumbel", "reinforce"])

@@ -77,8 +77,8 @@ def test_copies_are_run_with_reads_of_their_own():
     config = make_config("copy", estimator="reinforce", scale="smoke", overrides=overrides)
     task = build_task(config, None)
     network, generator = build_network(config, task.signature), torch.Generator().manual_seed(0)
-    made = objective(network, task.signature, task.train_batch(2), None, generator, 0.0)
-    read_TB = made.hidden.reads.read_TB
+    result = objective(network, task.signature, task.train_batch(2), None, generator, 0.0)
+    read_TB = result.hidden.reads.read_TB
     assert read_TB.shape[1] == 12
     for first in range(0, 12, 2):
         assert not torch.equal(read_TB[:, first], read_TB[:, first + 1])

@@ -165,11 +165,11 @@ def uninterrupted(tmp_path_factory) -> dict[str, Any]:
 
 
 def assert_equal(folder: Path, expected: dict[str, Any]) -> None:
-    found = contents(folder)
-    assert found["files"] == expected["files"]
-    assert found["metrics"] == expected["metrics"]
-    assert found["result"] == expected["result"]
-    assert same(found, expected)
+    actual = contents(folder)
+    assert actual["files"] == expected["files"]
+    assert actual["metrics"] == expected["metrics"]
+    assert actual["result"] == expected["result"]
+    assert same(actual, expected)
 
 
 def killed(run: Run, dice: random.Random) -> Run:

@@ -19,15 +19,17 @@ def make(name, estimator=None, seed=0, **settings):
     kind = MODELS.get(name)
     sections = []
     for section in (kind.Config, kind.Memory):
-        known = {field.name for field in dataclasses.fields(section)} if section else set()
-        own = {key: value for key, value in {"hidden": H, **settings}.items() if key in known}
+        expected_names = {field.name for field in dataclasses.fields(section)} if section else set()
+        own = {
+            key: value for key, value in {"hidden": H, **settings}.items() if key in expected_names
+        }
         sections.append(section(**own) if section else None)
-    made = (
+    result = (
         ESTIMATORS.get(estimator)(ESTIMATORS.get(estimator).Config(), D, H) if estimator else None
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return randomise(kind(D, *sections, made).double(), seed)
+        return randomise(kind(D, *sections, result).double(), seed)
 
 
 def assert_same(found_TBx, reference, x, **arguments):
@@ -99,8 +101,8 @@ def test_ntm(seed):
     model, x = make("ntm", seed=seed, cells=4, content=3), inputs(T, B, D)
     p = parameters_of(model)
     hidden, state = run(model, x)
-    for name, found in (("h", hidden.h_TBH), ("r", hidden.r_TBQ)):
-        assert_same(found, lambda x, name=name: numpy_baselines.ntm(p, x, 4, 3)[name], x)
+    for name, actual in (("h", hidden.h_TBH), ("r", hidden.r_TBQ)):
+        assert_same(actual, lambda x, name=name: numpy_baselines.ntm(p, x, 4, 3)[name], x)
     last = [numpy_baselines.ntm(p, x[:, n].numpy(), 4, 3) for n in range(B)]
     for n in range(B):
         np.testing.assert_allclose(state.w_BSK[n].numpy(), last[n]["w"][-1], atol=1e-10)
@@ -118,8 +120,8 @@ def test_continuous_dntm(seed):
     model, x = make("dntm", seed=seed, cells=4, address=2, content=3), inputs(T, B, D)
     p = parameters_of(model)
     hidden, _ = run(model, x)
-    for name, found in (("h", hidden.h_TBH), ("r", hidden.r_TBQ)):
-        assert_same(found, lambda x, name=name: numpy_baselines.dntm(p, x)[name], x)
+    for name, actual in (("h", hidden.h_TBH), ("r", hidden.r_TBQ)):
+        assert_same(actual, lambda x, name=name: numpy_baselines.dntm(p, x)[name], x)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS.names())
@@ -176,15 +178,15 @@ def test_hm_lstm(seed, layers):
 
 
 def test_the_reference_of_hm_lstm_meets_every_operation():
-    found = [set(), set(), set()]
+    actual = [set(), set(), set()]
     for seed in range(4):
         p = parameters_of(make("hmlstm", seed=seed, layers=3))
         x = inputs(T, B, D).numpy()
         for n in range(B):
             for names in numpy_baselines.hm_lstm(p, x[:, n], 3)["operations"]:
                 for layer, name in enumerate(names):
-                    found[layer].add(name)
-    assert found == [{"update", "flush"}, {"update", "copy", "flush"}, {"update", "copy"}]
+                    actual[layer].add(name)
+    assert actual == [{"update", "flush"}, {"update", "copy", "flush"}, {"update", "copy"}]
 
 
 def test_the_slope_changes_the_gradient_and_nothing_else():
@@ -218,10 +220,10 @@ def test_bn_lstm_in_training(given):
     for step in range(4):
         rows = expected["seen"][step : step + 1] if step < 3 else expected["seen"][3:]
         here = mask.numpy()[step : step + 1] if step < 3 else mask.numpy()[3:]
-        found = hidden.statistics
-        np.testing.assert_allclose(found.mean_SW[step], rows[here].mean(0), atol=1e-10)
-        np.testing.assert_allclose(found.variance_SW[step], rows[here].var(0), atol=1e-10)
-        assert found.count_S[step] == here.sum()
+        actual = hidden.statistics
+        np.testing.assert_allclose(actual.mean_SW[step], rows[here].mean(0), atol=1e-10)
+        np.testing.assert_allclose(actual.variance_SW[step], rows[here].var(0), atol=1e-10)
+        assert actual.count_S[step] == here.sum()
 
 
 def test_the_averages_of_bn_lstm_begin_with_a_batch_and_follow_the_next():

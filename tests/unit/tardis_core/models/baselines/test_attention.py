@@ -49,8 +49,8 @@ def test_a_pair_cut_anywhere_is_the_same_pair(name, cut):
     whole, _ = model(x, boundary_TB=BOUNDARY)
     first, state = model(x[:cut], boundary_TB=BOUNDARY[:cut])
     second, _ = model(x[cut:], state, boundary_TB=BOUNDARY[cut:])
-    found = torch.cat([first.h_TBH, second.h_TBH])
-    torch.testing.assert_close(found, whole.h_TBH, rtol=0, atol=1e-12)
+    actual = torch.cat([first.h_TBH, second.h_TBH])
+    torch.testing.assert_close(actual, whole.h_TBH, rtol=0, atol=1e-12)
 
 
 @both
@@ -82,9 +82,9 @@ def test_what_is_not_asked_for_is_not_read_again():
     whole, state = model(x, boundary_TB=BOUNDARY)
     asked = torch.zeros(T, B, dtype=torch.bool)
     asked[-1] = True
-    found, other = model(x, boundary_TB=BOUNDARY, asked_TB=asked)
-    torch.testing.assert_close(found.h_TBH[-1], whole.h_TBH[-1], rtol=0, atol=1e-12)
-    assert not found.h_TBH[:-1, :, H:].any()
+    actual, other = model(x, boundary_TB=BOUNDARY, asked_TB=asked)
+    torch.testing.assert_close(actual.h_TBH[-1], whole.h_TBH[-1], rtol=0, atol=1e-12)
+    assert not actual.h_TBH[:-1, :, H:].any()
     assert torch.equal(other.second.y_BLH, state.second.y_BLH)
 
 
@@ -96,8 +96,8 @@ def test_of_a_long_text_the_beginning_is_seen(name):
     whole, _ = model(x, boundary_TB=boundary)
     state, parts = None, []
     for t in range(T):
-        made, state = model(x[t : t + 1], state, boundary_TB=boundary[t : t + 1])
-        parts.append(made.h_TBH)
+        result, state = model(x[t : t + 1], state, boundary_TB=boundary[t : t + 1])
+        parts.append(result.h_TBH)
     torch.testing.assert_close(torch.cat(parts), whole.h_TBH, rtol=0, atol=1e-12)
     unlimited = make(name, longest=9)
     assert not torch.allclose(unlimited(x, boundary_TB=boundary)[0].h_TBH, whole.h_TBH)

@@ -104,11 +104,11 @@ def test_an_empty_text_cannot_be_counted():
 
 def test_the_command_chooses_by_validation(capsys):
     assert main(["--data", "standin", "--orders", "1,3", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    first, third = found["orders"]
-    assert found["data"].endswith("-standin")
+    actual = json.loads(capsys.readouterr().out)
+    first, third = actual["orders"]
+    assert actual["data"].endswith("-standin")
     assert third["valid_bpc"] < first["valid_bpc"] < math.log2(50)
-    assert found["best"] == 3
+    assert actual["best"] == 3
     assert main(["--data", "standin", "--orders", "1,3"]) == 0
     assert f"test bpc {third['test_bpc']:.4f} with order 3" in capsys.readouterr().out
 

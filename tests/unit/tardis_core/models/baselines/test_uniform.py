@@ -33,11 +33,11 @@ def test_given_the_same_cells_urmann_is_tardis(reset_gates):
     # A score that no logit and no penalty outweighs makes TARDIS read the same cells.
     loud = 1e6 * torch.nn.functional.one_hot(read_TB, K).double()
     expected, _ = tardis(x, noise=TardisNoise(loud, noise.reset_TB2, None))
-    found, _ = urmann(x, noise=noise)
-    assert torch.equal(found.reads.read_TB, read_TB)
-    assert torch.equal(found.reads.written_TB, expected.reads.written_TB)
-    torch.testing.assert_close(found.h_TBH, expected.h_TBH, rtol=0, atol=1e-12)
-    torch.testing.assert_close(found.r_TBQ, expected.r_TBQ, rtol=0, atol=1e-12)
+    actual, _ = urmann(x, noise=noise)
+    assert torch.equal(actual.reads.read_TB, read_TB)
+    assert torch.equal(actual.reads.written_TB, expected.reads.written_TB)
+    torch.testing.assert_close(actual.h_TBH, expected.h_TBH, rtol=0, atol=1e-12)
+    torch.testing.assert_close(actual.r_TBQ, expected.r_TBQ, rtol=0, atol=1e-12)
 
 
 def test_umann_writes_where_it_was_told_to():
