@@ -1,15 +1,15 @@
 """Sweeps of trainings on one machine or many: the only package that knows Ray and MLflow.
 
 from orchestrator import sweep
-found = sweep("copy", scale="smoke", trials=4)
-found.leaderboard                               # a pandas table, the best trial first
+search = sweep("copy", scale="smoke", trials=4)
+search.leaderboard                              # a pandas table, the best trial first
 """
 
 from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    # Not before it is asked for: Ray takes seconds to import, and most modules do not need it.
+    # Imported on first use: Ray takes seconds to import, and most modules do not need it.
     if name in ("Sweep", "sweep"):
         from orchestrator import api
 

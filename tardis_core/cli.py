@@ -55,8 +55,9 @@ def device_parent() -> Parser:
 def data_parent() -> Parser:
     """A parent parser with `--data-dir` and `--data`."""
     parent = Parser(add_help=False)
-    parent.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
-    parent.add_argument(
+    group = parent.add_argument_group("data")
+    group.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
+    group.add_argument(
         "--data",
         default="auto",
         choices=("auto", "real", "standin"),

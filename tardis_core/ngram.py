@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tardis_core.cli import Parser, command
+from tardis_core.cli import Parser, command, data_parent
 from tardis_core.data import ptb
-from tardis_core.data.files import SOURCES
 from tardis_core.errors import UserError
 from tardis_core.models.baselines.ngram import KneserNey
 from tardis_core.tasks.ptb import END_OF_LINE, bits
@@ -20,15 +19,13 @@ DEFAULT_ORDERS = "6,7,8,9,10,11"
 
 def parser() -> Parser:
     """The options of the command."""
-    made = Parser(prog="python -m tardis_core.ngram", description=__doc__)
+    made = Parser(prog="python -m tardis_core.ngram", description=__doc__, parents=[data_parent()])
     made.add_argument(
         "--orders",
         default=DEFAULT_ORDERS,
         metavar="N,...",
         help="lengths of n-grams to try; validation chooses (default: %(default)s)",
     )
-    made.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
-    made.add_argument("--data", default="auto", help=f"{', '.join(SOURCES)} (default: auto)")
     made.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return made
 

@@ -14,10 +14,17 @@ from typing import Any
 from tqdm import tqdm
 
 from tardis_core.build import load_data
-from tardis_core.cli import EXIT_INTERRUPTED, Parser, command, setting
+from tardis_core.cli import (
+    EXIT_INTERRUPTED,
+    Parser,
+    command,
+    data_parent,
+    device_parent,
+    setting,
+)
 from tardis_core.commands import data_options
 from tardis_core.config import Config, make_config
-from tardis_core.data.files import SOURCES, check_source, data_dir
+from tardis_core.data.files import check_source, data_dir
 from tardis_core.errors import Diverged, UserError
 from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS
@@ -40,7 +47,12 @@ examples:
 
 def parser() -> Parser:
     """The options of the command."""
-    made = Parser(prog="python -m tardis_core.train", description=__doc__, epilog=EXAMPLES)
+    made = Parser(
+        prog="python -m tardis_core.train",
+        description=__doc__,
+        epilog=EXAMPLES,
+        parents=[device_parent(), data_parent()],
+    )
     made.add_argument("task", nargs="?", help=f"one of: {', '.join(TASKS.names())}")
     made.add_argument("--model", help=f"one of: {', '.join(MODELS.names())} (default: tardis)")
     made.add_argument(
@@ -59,13 +71,6 @@ def parser() -> Parser:
     made.add_argument("--seed", type=int, help="of weights, noise and data order (default: 0)")
     made.add_argument("--out", metavar="DIR", help="folder of the run (default: a name in runs/)")
     made.add_argument("--resume", metavar="DIR", help="go on with the run in this folder")
-    made.add_argument("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
-    made.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
-    made.add_argument(
-        "--data",
-        default="auto",
-        help=f"{', '.join(SOURCES)}: real refuses a stand-in, standin wants one (default: auto)",
-    )
     return made
 
 

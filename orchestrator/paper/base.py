@@ -1,6 +1,6 @@
-"""What every reproduction is: something the paper shows, made again by one command.
+"""The interface of a reproduction: a table or figure of the paper, made again by one command.
 
-A new file in this folder with a registered class joins the command by itself.
+A new file in this folder with a registered class is found by the command.
 """
 
 from abc import ABC, abstractmethod
@@ -14,10 +14,10 @@ from tardis_core.registry import Registry
 
 @dataclass(frozen=True)
 class Request:
-    """How something is to be reproduced."""
+    """The options of a reproduction."""
 
     scale: str
-    folder: Path  # for all that is written; what a run that was stopped left there is used
+    folder: Path  # of all files; an interrupted run in it is continued
     seed: int = 0
     device: str = "auto"
     data_dir: str | None = None
@@ -25,32 +25,32 @@ class Request:
 
 
 class Row(NamedTuple):
-    """One thing that can be compared."""
+    """One number or claim, ours beside the paper's."""
 
     what: str
     ours: str
-    paper: str  # its figure or its claim; empty where it has none, or where ours cannot be compared
+    paper: str  # empty where it has none, or where ours cannot be compared with it
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of it."""
+    """The result of a reproduction."""
 
     rows: list[Row]
     verdict: str  # one or two sentences, only as strong as the runs allow
-    measured_on: str  # data, runs, seeds: what the figures are of
-    files: list[Path] = field(default_factory=list)  # in the folder; pictures are shown
+    measured_on: str  # data, runs and seeds behind the numbers
+    files: list[Path] = field(default_factory=list)  # in the folder; plots are shown in the summary
 
 
 class Reproduction(ABC):
-    """The interface."""
+    """A table or figure of the paper."""
 
     title: ClassVar[str]
-    costs: ClassVar[Mapping[str, str]]  # what it takes at each scale, on two cores
+    costs: ClassVar[Mapping[str, str]]  # time at each scale, on two cores
 
     @abstractmethod
     def run(self, request: Request) -> Outcome:
-        """Make it again, and write tables and pictures into the folder."""
+        """Reproduce it, and write tables and plots into the folder."""
 
 
 REPRODUCTIONS: Registry[type[Reproduction]] = Registry("reproduction", "orchestrator.paper")

@@ -1,4 +1,4 @@
-"""Gradient flow: how much of a change of h arrives many steps later, with and without wormholes."""
+"""Gradient flow: how much a change of h affects h many steps later, with and without wormholes."""
 
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -11,20 +11,18 @@ from orchestrator.paper.base import REPRODUCTIONS, Outcome, Reproduction, Reques
 from tardis_core.analysis.gradients import Norms, all_norms, over_pairs, step_jacobians
 from tardis_core.analysis.path_pictures import draw_flow
 from tardis_core.build import build_network, build_task
-from tardis_core.cli import EXIT_INTERRUPTED
-from tardis_core.config import Config
-from tardis_core.errors import UserError
+from tardis_core.config import Config, make_config
 from tardis_core.models.network import Network
 from tardis_core.tasks.copy import Copy
-from tardis_core.train import main as train
-from tardis_core.training.run_folder import load_checkpoint, load_network
+from tardis_core.training.loop import Trainer
+from tardis_core.training.run_folder import RunFolder, load_checkpoint, load_network
 
 SEQUENCES = {"smoke": 2, "small": 4, "paper": 4}
 UPPER = 90  # percentile
 
 
 class Model(NamedTuple):
-    """A network, and the binary cross-entropy it reaches."""
+    """A network and its test binary cross-entropy."""
 
     network: Network
     bce: float
@@ -40,16 +38,16 @@ class GradientFlow(Reproduction):
     def run(self, request: Request) -> Outcome:
         folders = {name: _trained(name, request) for name in ("lstm", "tardis")}
         task, models = _models(folders)
-        found = {
+        norms = {
             name: _norms(model.network, task, SEQUENCES[request.scale])
             for name, model in models.items()
         }
-        table, picture = request.folder / "flow.csv", request.folder / "gradient_flow.png"
-        _table(found).to_csv(table, index=False)
-        drawn = {name: (over_pairs(each), over_pairs(each, UPPER)) for name, each in found.items()}
-        draw_flow(drawn, picture, "largest singular value")
+        table, plot = request.folder / "flow.csv", request.folder / "gradient_flow.png"
+        _table(norms).to_csv(table, index=False)
+        lines = {name: (over_pairs(each), over_pairs(each, UPPER)) for name, each in norms.items()}
+        draw_flow(lines, plot, "largest singular value")
         distance = task.config.longest + 1  # from an item of copy to its answer
-        arrives = {name: _from_item_to_answer(each, distance) for name, each in found.items()}
+        arrives = {name: _from_item_to_answer(each, distance) for name, each in norms.items()}
         rows = [
             Row(f"{name}: sigma_1 of Q, R, Q + R at {distance} steps", _three(values), "")
             for name, values in arrives.items()
@@ -58,28 +56,30 @@ class GradientFlow(Reproduction):
         return Outcome(
             rows,
             _verdict(arrives, distance),
-            f"copy of length {task.config.longest}, one training run a model, seed {request.seed}, "
-            f"{SEQUENCES[request.scale]} test sequences; medians over their items, from the step "
-            f"of an item to that of its answer; test cross-entropy: {costs}",
-            [table, picture],
+            f"copy of length {task.config.longest}, one training run per model, "
+            f"seed {request.seed}, {SEQUENCES[request.scale]} test sequences; medians over their "
+            f"items, from the step of an item to that of its answer; test cross-entropy: {costs}",
+            [table, plot],
         )
 
 
 def _trained(model: str, request: Request) -> Path:
-    """The folder of a finished training run: new, or what an earlier attempt left."""
-    folder = request.folder / "runs" / model
-    if (folder / "result.json").is_file():
-        return folder
-    words = ["copy", "--model", model, "--scale", request.scale, "--seed", str(request.seed)]
-    words += ["--out", str(folder), "--device", request.device]
-    if (folder / "checkpoint.pt").is_file():
-        words = ["--resume", str(folder), "--device", request.device]
-    code = train(words)
-    if code == EXIT_INTERRUPTED:
-        raise KeyboardInterrupt
-    if code:
-        raise UserError(f"the training run in {folder} failed, as it said above")
-    return folder
+    """The folder of a finished training run: new, or continued from an earlier attempt."""
+    path = request.folder / "runs" / model
+    config = make_config("copy", model, scale=request.scale, seed=request.seed)
+    trainer = Trainer(config, None, request.device)
+    if (path / "checkpoint.pt").is_file():
+        trainer.restore(load_checkpoint(path)[0])
+        folder = RunFolder.reopen(path, trainer)
+    else:
+        folder = RunFolder.create(path)
+        folder.describe(trainer)
+        folder.save(trainer)
+    for row in trainer.run():
+        folder.save(trainer)
+        progress = f"{trainer.update}/{config.training.updates}"
+        print(f"  {model}: update {progress}, valid bce {row['valid_bce']:.4f}", flush=True)
+    return path
 
 
 def _models(folders: dict[str, Path]) -> tuple[Copy, dict[str, Model]]:
@@ -105,23 +105,23 @@ def _load(folder: Path) -> tuple[Network, Config]:
 
 @torch.no_grad()
 def _norms(network: Network, task: Copy, count: int) -> list[Norms]:
-    """Norms of all pairs of steps, a sequence each."""
+    """The norms of all pairs of steps, for each sequence."""
     batch = task.examples("test", range(count))
     dtype = network.head.W_o.weight.dtype
     x_TBD = network.encoder(batch.inputs, dtype)
     return [all_norms(step_jacobians(network.model, x_TD)) for x_TD in x_TBD.unbind(1)]
 
 
-def _from_item_to_answer(found: list[Norms], distance: int) -> Norms:
-    """The median over the items: item i goes in at step i, its answer is due `distance` later."""
+def _from_item_to_answer(norms: list[Norms], distance: int) -> Norms:
+    """The median over the items: item i is read at step i, its answer is due `distance` later."""
     items = slice(1, distance)
-    parts = zip(*found, strict=True)
+    parts = zip(*norms, strict=True)
     return Norms(*(np.median([part[items, distance] for part in each]) for each in parts))
 
 
-def _table(found: dict[str, list[Norms]]) -> pd.DataFrame:
+def _table(norms: dict[str, list[Norms]]) -> pd.DataFrame:
     rows = []
-    for name, each in found.items():
+    for name, each in norms.items():
         middle, upper = over_pairs(each), over_pairs(each, UPPER)
         for distance in range(len(middle.Q)):
             row: dict[str, object] = {"model": name, "distance": distance}
@@ -143,7 +143,7 @@ def _verdict(arrives: dict[str, Norms], distance: int) -> str:
     more = float(trained.sum) / max(float(lstm.sum), 1e-300)
     compared = f"{more:.1f} times" if more < 1000 else "more than 1,000 times"
     return (
-        f"In the trained TARDIS most of what arrives after {distance} steps came {most}; it is "
-        f"{compared} what arrives in the LSTM. One training run of each: an illustration of the "
-        "paper's argument, which prints no figures for it."
+        f"In the trained TARDIS most of the gradient over {distance} steps flows {most}; it is "
+        f"{compared} that of the LSTM. One training run of each: an illustration of the paper's "
+        "argument, for which it prints no numbers."
     )

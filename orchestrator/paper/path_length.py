@@ -15,7 +15,7 @@ KINDS = {"tardis": "TARDIS", "umann": "uMANN"}
 
 @REPRODUCTIONS.register("figure-path-length")
 class PathLength(Reproduction):
-    """A simulation: the paper's own sizes at every scale."""
+    """A simulation with the paper's own sizes at every scale."""
 
     title = "expected path length by memory cell, TARDIS and uMANN"
     costs: ClassVar = dict.fromkeys(("smoke", "small", "paper"), "2 s")
@@ -27,10 +27,10 @@ class PathLength(Reproduction):
             name: cell_lengths(simulate(kind, STEPS, CELLS, SIMULATIONS, rng))
             for kind, name in KINDS.items()
         }
-        table, picture = request.folder / "lengths.csv", request.folder / "path_length.png"
+        table, plot = request.folder / "lengths.csv", request.folder / "path_length.png"
         by_cell = {name: length_NK.mean(0) for name, length_NK in lengths.items()}
         pd.DataFrame(by_cell).rename_axis("cell").to_csv(table)
-        draw_cell_lengths(lengths, expected, picture)
+        draw_cell_lengths(lengths, expected, plot)
         means = {name: _mean(length_NK) for name, length_NK in lengths.items()}
         fits = [abs(mean - expected) <= 2 * error + 1e-9 for mean, error in means.values()]
         verdict = (
@@ -46,7 +46,7 @@ class PathLength(Reproduction):
             for name, each in by_cell.items()
         ]
         measured_on = f"T = {STEPS}, K = {CELLS}, {SIMULATIONS} simulations, seed {request.seed}"
-        return Outcome(rows, verdict, measured_on, [table, picture])
+        return Outcome(rows, verdict, measured_on, [table, plot])
 
 
 def _mean(length_NK: np.ndarray) -> tuple[float, float]:

@@ -182,6 +182,7 @@ def _shared_parent() -> Parser:
     add("--smoke", dest="scale", action="store_const", const="smoke", help="same as --scale smoke")
     add("--set", action=SettingAction, metavar="KEY=VALUE", help="a setting of every trial")
     add("--seed", type=int, help="seed of the sweep and the first seed of trials (default: 0)")
+    add = parent.add_argument_group("cluster, storage and tracking").add_argument
     add("--cpus-per-trial", type=float, metavar="N", help="CPUs per trial (default: 1)")
     add(
         "--gpus-per-trial",

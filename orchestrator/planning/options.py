@@ -69,7 +69,7 @@ class SearchOptions(SweepOptions):
     """The options of `python -m orchestrator.sweep`."""
 
     extend: str = ""  # the name of a search that gets more trials
-    trials: int = 0  # 0: by the scale
+    trials: int | None = None  # None: by the scale
     time_budget: float = 0.0  # seconds; 0: no limit
     models: tuple[str, ...] = ("tardis",)
     estimators: tuple[str, ...] = field(default_factory=lambda: tuple(ESTIMATORS.names()))
@@ -83,7 +83,8 @@ class SearchOptions(SweepOptions):
         super().__post_init__()
         _check_names("model", self.models, MODELS)
         _check_names("estimator", self.estimators, ESTIMATORS)
-        _check_count("trials", self.trials, 0)
+        if self.trials is not None:
+            _check_count("trials", self.trials, 1)
         _check_count("seeds_per_trial", self.seeds_per_trial, 1)
         _check_count("confirm_seeds", self.confirm_seeds, 0)
         require(
@@ -100,7 +101,7 @@ class ComparisonOptions(SweepOptions):
     seeds: int = 3
     models: tuple[str, ...] = OURS
     candidate: tuple[str, ...] = ()  # MODEL[:ESTIMATOR][,KEY=VALUE...]; empty: the paper's rows
-    parameters: int = 0  # of every candidate, about; 0: the sizes of the scale
+    parameters: int | None = None  # of every candidate, about; None: the sizes of the scale
     runs: tuple[str, ...] = ()  # MLflow runs to compare instead of training
     sweeps: tuple[str, ...] = ()  # sweeps to compare instead of training
     out: str = ""
@@ -109,7 +110,8 @@ class ComparisonOptions(SweepOptions):
         super().__post_init__()
         _check_names("model", self.models, MODELS)
         _check_count("seeds", self.seeds, 1)
-        _check_count("parameters", self.parameters, 0)
+        if self.parameters is not None:
+            _check_count("parameters", self.parameters, 1)
         require(not (self.runs and self.sweeps), "compare --runs or --sweeps, not both")
 
 

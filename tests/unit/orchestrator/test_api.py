@@ -75,8 +75,8 @@ def test_an_option_that_does_not_exist_runs_nothing(run_plans, function, option)
     ("task", "options", "message"),
     [
         ("copi", {}, "unknown task 'copi'"),
-        ("copy", {"trials": -1}, "--trials must be a whole number from 0"),
-        ("copy", {"trials": 2.5}, "--trials must be a whole number from 0, not 2.5"),
+        ("copy", {"trials": 0}, "--trials must be a whole number from 1, not 0"),
+        ("copy", {"trials": 2.5}, "--trials must be a whole number from 1, not 2.5"),
         ("copy", {"scale": "huge"}, "unknown scale 'huge'"),
         ("copy", {"data": "maybe"}, "the data source is 'maybe'"),
         ("copy", {"aggregate": "best"}, "--aggregate must be one of mean, worst, not 'best'"),

@@ -184,7 +184,7 @@ def refusal(capsys, *arguments: str) -> str:
         (["copy", "--scale", "big"], "unknown scale 'big'; choose one of: smoke, small, paper"),
         (["copy", "--device", "tpu"], "device 'tpu' is not here; choose one of: auto"),
         (["copy", "--device", "cpu:x"], "device 'cpu:x' is not here; choose one of: "),
-        (["copy", "--data", "fake"], "the data source is 'fake'; choose one of: auto, real, "),
+        (["copy", "--data", "fake"], "argument --data: invalid choice: 'fake' (choose from "),
         (["copy", "--data-dir", "gone"], "the data directory must be a readable directory, "),
         (["copy", "--seed", "x"], "argument --seed: invalid int value: 'x'"),
         (["copy", "--seed", "-1"], "the seed must be "),

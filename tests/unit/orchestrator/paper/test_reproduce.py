@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator import reproduce
 from orchestrator.comparison.runs import ComparisonData, Group, Run
+from orchestrator.paper import gradient_flow
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Request, Row
 from orchestrator.paper.tables import orderings
 from orchestrator.planning.options import OURS
@@ -17,6 +18,8 @@ from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import SweepStarted
 from tardis_core.config import make_config
 from tardis_core.scales import SCALES
+from tardis_core.training.loop import Trainer
+from tardis_core.training.run_folder import RunFolder
 from tests.support.sweep_logs import comparison_plan, fill_comparison
 
 
@@ -86,6 +89,19 @@ def test_gradient_flow_trains_once_and_compares_three_models(capsys):
     again, _ = run("gradient-flow")  # nothing is trained a second time
     assert "update    " not in capsys.readouterr().out
     assert pd.read_csv(again / "flow.csv").equals(table)
+
+
+def test_a_stopped_training_of_gradient_flow_continues_where_it_was(tmp_path):
+    whole = gradient_flow._trained("lstm", Request("smoke", tmp_path / "whole"))
+    stopped = tmp_path / "stopped" / "runs" / "lstm"
+    trainer = Trainer(make_config("copy", "lstm", scale="smoke"), None)
+    folder = RunFolder.create(stopped)
+    next(trainer.run())
+    folder.save(trainer)
+    assert gradient_flow._trained("lstm", Request("smoke", tmp_path / "stopped")) == stopped
+    curves = [pd.read_csv(each / "metrics.csv")["valid_bce"] for each in (whole, stopped)]
+    assert len(curves[0]) > 1
+    assert curves[0].equals(curves[1])
 
 
 def test_the_summary_of_the_folder_holds_all_that_were_made():

@@ -102,7 +102,7 @@ def test_extending_adds_trials_to_the_same_sweep(here):
         (["copy", "--models", ","], "name at least one model: "),
         (["copy", "--estimators", "magic"], "unknown estimator 'magic'"),
         (["copy", "--trials", "none"], "--trials: invalid int value: 'none'"),
-        (["copy", "--trials", "-1"], "--trials must be a whole number from 0, not -1"),
+        (["copy", "--trials", "0"], "--trials must be a whole number from 1, not 0"),
         (["copy", "--time-budget", "soon"], "such as 90s, 30m or 2h, not 'soon'"),
         (["copy", "--name", "../../x"], "the name of a sweep has letters"),
         (["copy", "--set", "memory"], "--set takes section.key=value"),
