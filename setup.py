@@ -1,7 +1,7 @@
-"""The one thing that pyproject.toml cannot say: the optional native kernel.
+"""Build the optional native kernel, which pyproject.toml cannot describe.
 
-It is plain C, loaded with ctypes: it needs neither torch nor Python's headers. Where there is no
-compiler the installation goes on without it.
+It is plain C, loaded with ctypes, and needs neither torch nor Python's headers. Without a compiler
+the installation succeeds without it.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ setup(
             sources=sorted(str(path) for path in SOURCES.glob("*.c")),
             depends=sorted(str(path) for path in SOURCES.glob("*.h")),
             # No -ffast-math, which changes the rounding of the whole process, and no
-            # -march=native: the library chooses among instruction sets when it runs.
+            # -march=native, because the library chooses the instruction set at run time.
             extra_compile_args=["-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math"],
             libraries=["m", "pthread"],
             optional=True,

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What a container is: `head`, `worker`, `mlflow`, `buckets NAMES`, `sweep ARGUMENTS`, or any
-# other command.
+# Start the role of a container: `head`, `worker`, `mlflow`, `buckets NAMES`, `sweep ARGUMENTS`, or
+# any other command.
 set -euo pipefail
 
-# NAME_FILE names a file with the secret NAME: it is in no image, compose file or command line.
+# NAME_FILE is a file with the secret NAME, which is thus in no image, compose file or command line.
 for name in MLFLOW_AUTH_ADMIN_PASSWORD MLFLOW_FLASK_SERVER_SECRET_KEY MLFLOW_TRACKING_PASSWORD PGPASSWORD; do
     file="${name}_FILE"
     if [[ -n "${!file:-}" ]]; then
@@ -18,14 +18,14 @@ memory=(--object-store-memory "${RAY_OBJECT_STORE_BYTES:-1000000000}")
 case "${1:-}" in
     head)
         echo head >"$role_file"
-        # No CPU: no trial lands beside the memory of the whole cluster. The dashboard is behind the
-        # token, and only docker publishes its port, on 127.0.0.1.
+        # No CPUs, so that no trial competes with the state of the cluster. The dashboard requires
+        # the token, and Docker publishes its port on 127.0.0.1 only.
         exec ray start --head --block --port "${head_address##*:}" --num-cpus 0 "${memory[@]}" \
             --dashboard-host "${RAY_DASHBOARD_HOST:-127.0.0.1}" --disable-usage-stats
         ;;
     worker)
         echo worker >"$role_file"
-        # It exits when it loses the head for long; the restart policy brings it back.
+        # It exits when it has lost the head for some time; the restart policy restarts it.
         exec ray start --block --address "$head_address" "${memory[@]}" --disable-usage-stats \
             ${RAY_WORKER_CPUS:+--num-cpus "$RAY_WORKER_CPUS"} \
             ${RAY_WORKER_GPUS:+--num-gpus "$RAY_WORKER_GPUS"}
@@ -52,7 +52,7 @@ END
     sweep)
         shift
         echo sweep >"$role_file"
-        # A driver must be on a node of the cluster: this one has no room for trials.
+        # The driver must run on a node of the cluster; this one takes no trials.
         if [[ -n "${RAY_HEAD_ADDRESS:-}" && " $* " != *" --help "* && " $* " != *" --dry-run "* ]]; then
             ray start --address "$head_address" --num-cpus 0 --num-gpus 0 "${memory[@]}" \
                 --disable-usage-stats >/dev/null

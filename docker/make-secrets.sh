@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Make the secrets of compose.yaml, each once: docker/make-secrets.sh [FOLDER]
+# Create the secrets of compose.yaml that do not exist yet: docker/make-secrets.sh [FOLDER]
 set -euo pipefail
 folder=${1:-$(dirname "$0")/secrets}
 
-# Compose mounts each file into the containers that may have it, as it is; their users are others
-# than yours. So the files can be read and the folder, through which nobody else passes, is closed.
+# Compose mounts each file unchanged into the containers that need it, whose users differ from
+# yours. So the files are readable by everyone, but the folder only by you.
 umask 077
 mkdir -p "$folder"
 chmod 700 "$folder"
 
 random() { head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n'; }
 
-write() { # NAME TEXT: unless it is there already
+write() { # NAME TEXT: unless the file exists
     if [[ ! -e "$folder/$1" ]]; then
         printf '%s' "$2" >"$folder/$1"
         chmod 444 "$folder/$1"

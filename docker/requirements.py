@@ -1,4 +1,4 @@
-"""Print what a package and its extras depend on: `requirements.py pyproject.toml EXTRA...`."""
+"""Print the dependencies of a package and its extras: `requirements.py pyproject.toml EXTRA...`."""
 
 import sys
 import tomllib
@@ -8,10 +8,10 @@ from pathlib import Path
 def requirements(pyproject: Path, extras: list[str]) -> list[str]:
     """The dependencies, in the order of the file."""
     project = tomllib.loads(pyproject.read_text())["project"]
-    found = list(project["dependencies"])
+    dependencies = list(project["dependencies"])
     for extra in extras:
-        found += project["optional-dependencies"][extra]
-    return found
+        dependencies += project["optional-dependencies"][extra]
+    return dependencies
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""TARDIS in a training loop of your own, where `torch.nn.LSTM` would stand.
+"""Use TARDIS in your own training loop in place of `torch.nn.LSTM`.
 
-The toy: twelve random symbols go in, and the model must say at the end which one came first.
+A toy task: the model reads twelve random symbols and must name the first one at the end.
 
     python examples/own_training_loop.py
 """
@@ -17,7 +17,7 @@ SYMBOLS, STEPS, BATCH = 8, 12, 32
 
 
 class FirstSymbol(nn.Module):
-    """Symbols (B, T) -> logits of the first one (B, SYMBOLS)."""
+    """Map symbols (B, T) to the logits of the first one (B, SYMBOLS)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class FirstSymbol(nn.Module):
 
 
 def main(updates: int) -> float:
-    """Train, and return the share of right answers on new sequences."""
+    """Train, and return the accuracy on new sequences."""
     torch.manual_seed(0)
     model = FirstSymbol()
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
@@ -42,12 +42,12 @@ def main(updates: int) -> float:
         optimizer.step()
         if update % 100 == 0:
             print(f"update {update:>4}  loss {loss.item():.3f}")
-    model.eval()  # from here on every read is the likeliest, and nothing is random
+    model.eval()  # reads the most likely cell, without randomness
     with torch.no_grad():
         symbols = torch.randint(SYMBOLS, (1000, STEPS))
-        right = (model(symbols).argmax(-1) == symbols[:, 0]).float().mean().item()
-    print(f"right on new sequences: {right:.1%} (a guess: {1 / SYMBOLS:.1%})")
-    return right
+        accuracy = (model(symbols).argmax(-1) == symbols[:, 0]).float().mean().item()
+    print(f"accuracy on new sequences: {accuracy:.1%} (chance: {1 / SYMBOLS:.1%})")
+    return accuracy
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A sweep from Python: its leaderboard as a pandas table, its learning curves as a picture.
+"""Run a sweep from Python, print its leaderboard and plot its learning curves.
 
 python examples/sweep_from_python.py
 """
@@ -7,22 +7,22 @@ import argparse
 
 import matplotlib
 
-matplotlib.use("Agg")  # a file is written, no window opened
+matplotlib.use("Agg")  # write a file instead of opening a window
 import matplotlib.pyplot as plt
 
 from orchestrator import sweep
 
 
 def main(trials: int) -> None:
-    """Search copy at its smallest scale, print what was found, and draw how it was learned."""
-    found = sweep("copy", scale="smoke", trials=trials, estimators=["gumbel", "reinforce"])
-    best = found.leaderboard  # a row a trial, the best first
-    print(best[["number", "state", "objective", "estimator", "memory.cells"]].head())
+    """Search copy at its smallest scale, print the best trials and plot their learning curves."""
+    search = sweep("copy", scale="smoke", trials=trials, estimators=["gumbel", "reinforce"])
+    columns = ["number", "state", "objective", "estimator", "memory.cells"]
+    print(search.leaderboard[columns].head())  # one row per trial, the best first
 
-    for number, curve in found.curves.groupby("number"):
+    for number, curve in search.curves.groupby("number"):
         plt.plot(curve["step"], curve["valid_bce"], marker=".", label=f"trial {number}")
     plt.xlabel("updates")
-    plt.ylabel("validation, nats a bit")
+    plt.ylabel("validation BCE (nats per bit)")
     plt.legend()
     plt.savefig("curves.png", dpi=120)
     print("written to curves.png")

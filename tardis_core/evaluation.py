@@ -62,8 +62,8 @@ class TrainedModel:
             data = "standin"
         loaded = load_data(self.config, data_dir, data)
         task = build_task(self.config, loaded)
-        found = task.provenance(self.config.task_settings, loaded)
-        check_data(self.source, self.provenance, found)
+        provenance = task.provenance(self.config.task_settings, loaded)
+        check_data(self.source, self.provenance, provenance)
         return task
 
 

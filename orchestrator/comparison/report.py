@@ -13,7 +13,7 @@ from orchestrator.comparison.runs import ComparisonData
 from tardis_core.commands import training_command
 
 PAGE = "report.html"
-TEMPLATE = "comparison.html"
+TEMPLATE = "comparison.html.j2"
 HEADINGS = {  # of the columns whose name in the CSV file is shorter
     "deviation": "std. deviation",
     "low": "95 % low",

@@ -21,6 +21,7 @@ from orchestrator.tracking.mlflow_store import existing_store
 from tardis_core.config import Config
 from tardis_core.errors import UserError
 from tardis_core.tasks.base import TASKS, Metric
+from tardis_core.training.best import best_row, phase_start
 
 
 @dataclass(frozen=True)
@@ -213,10 +214,11 @@ def _from_mlflow(client: MlflowClient, run: MlflowRun, config: Config) -> Run:
         return {each.step: each.value for each in client.get_metric_history(run.info.run_id, name)}
 
     values, seconds = history(f"valid_{metric.name}"), history("training_seconds")
-    finite = [value for value in values.values() if value == value]
-    if not finite:
-        raise UserError(f"run {run.info.run_id} has no validation yet; wait, or leave it out")
     steps = sorted(values)
+    rows = [{"update": step, "value": values[step]} for step in steps]
+    best = best_row(rows, "value", metric.better, phase_start(config.settings()))
+    if best is None:
+        raise UserError(f"run {run.info.run_id} has no validation yet; wait, or leave it out")
     curve = pd.DataFrame(
         {
             "step": steps,
@@ -224,9 +226,8 @@ def _from_mlflow(client: MlflowClient, run: MlflowRun, config: Config) -> Run:
             "value": [values[step] for step in steps],
         }
     )
-    best = min(finite) if metric.better == "lower" else max(finite)
     test = run.data.metrics.get(f"test_{metric.name}")
-    return Run(f"run {run.info.run_id}", config, best, test, curve)
+    return Run(f"run {run.info.run_id}", config, best["value"], test, curve)
 
 
 def _label(groups: Sequence[tuple[Run, ...]]) -> list[Group]:

@@ -21,6 +21,7 @@ from orchestrator.tracking.events import (
 )
 from orchestrator.tracking.states import State
 from tardis_core.config import Config, make_config
+from tardis_core.training.best import best_row, phase_start
 
 # The first columns of a table of trials; those of the settings follow.
 OUTCOME_COLUMNS = ("number", "state", "objective", "step", "validations", "seconds")
@@ -44,11 +45,18 @@ class TrialRecord:
         return self.state.ended
 
     def best_row(self, metric: str, better: str) -> dict[str, float] | None:
-        """The validation with the best value of the metric."""
+        """The validation whose weights are kept as the best; None if there is none."""
         key = f"valid_{metric}"
-        rows = [row for row in self.rows if row.get(key) is not None and row[key] == row[key]]
-        pick = min if better == "lower" else max
-        return pick(rows, key=lambda row: row[key]) if rows else None
+        rows = [{**row, "update": row["step"]} for row in self.rows if row.get(key) is not None]
+        best = best_row(rows, key, better, self._phase_start())
+        return None if best is None else {name: best[name] for name in best if name != "update"}
+
+    def _phase_start(self) -> float:
+        """The update after which the best weights are sought; the parameters are text."""
+        names = ("memory.vary_cells_from", "training.updates")
+        return phase_start(
+            {name: float(self.params[name]) for name in names if name in self.params}
+        )
 
     def settings(self) -> dict[str, str]:
         """Everything but the seed that defines the trial, in the form a search space returns."""
@@ -196,8 +204,3 @@ def _add_metrics(trial: TrialRecord, event: Metrics) -> None:
         trial.rows[-1] |= event.values
     else:
         trial.rows.append({"step": event.step, **event.values})
-
-
-def read(plan: SweepPlan) -> dict[int, TrialRecord]:
-    """Every trial of the sweep by its number."""
-    return Records.load(plan).trials

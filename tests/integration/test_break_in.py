@@ -66,17 +66,17 @@ def sweep(folder: Path, address: str, **variables: str) -> subprocess.Popen[str]
     )
 
 
-def test_no_token_and_a_wrong_token_are_said_in_one_line(cluster: str, tmp_path: Path) -> None:
+def test_no_token_and_a_wrong_token_are_reported_in_one_line(cluster: str, tmp_path: Path) -> None:
     none = sweep(tmp_path / "none", cluster)
     wrong = sweep(tmp_path / "wrong", cluster, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=OTHER)
     for process, expected in ((none, "ours is missing"), (wrong, "ours does not match")):
-        _, said = process.communicate(timeout=PATIENCE)
-        lines = [line for line in said.splitlines() if line.startswith("error: ")]
-        assert process.returncode == 2, said
+        _, text = process.communicate(timeout=PATIENCE)
+        lines = [line for line in text.splitlines() if line.startswith("error: ")]
+        assert process.returncode == 2, text
         assert len(lines) == 1
         assert f"asks for a token, and {expected}" in lines[0]
-        assert TOKEN not in said
-        assert OTHER not in said
+        assert TOKEN not in text
+        assert OTHER not in text
     assert not list(tmp_path.glob("*/sweeps/*"))
     assert not list(tmp_path.glob("*/mlflow.db"))  # nothing half-written
 
@@ -98,7 +98,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         f"[mlflow]\ndefault_permission = READ\ndatabase_uri = sqlite:///{folder}/auth.db\n"
         "admin_username = admin\n"
     )
-    made = Server(
+    server = Server(
         fresh_sqlite(folder, tmp_path_factory),
         folder,
         ["--app-name", "basic-auth"],
@@ -108,8 +108,8 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             "MLFLOW_FLASK_SERVER_SECRET_KEY": "x" * 32,
         },
     )
-    with made.running():
-        yield made
+    with server.running():
+        yield server
 
 
 def test_no_login_and_a_wrong_one_are_refused(

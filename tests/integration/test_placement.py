@@ -25,13 +25,13 @@ def cluster(tmp_path_factory):
     patch = pytest.MonkeyPatch()
     for name, value in RAY_SETTINGS.items():
         patch.setenv(name, value)
-    made = Cluster()
+    cluster = Cluster()
     for node in NODES:
-        made.add_node(**node)
-    ray.init(address=made.address, log_to_driver=False, include_dashboard=False)
-    yield made
+        cluster.add_node(**node)
+    ray.init(address=cluster.address, log_to_driver=False, include_dashboard=False)
+    yield cluster
     ray.shutdown()
-    made.shutdown()
+    cluster.shutdown()
     patch.undo()
 
 

@@ -33,8 +33,8 @@ pytest.importorskip("psycopg", reason="needs psycopg[binary]")
 
 def _binaries() -> Path | None:
     """Where PostgreSQL is: on PATH, or where Debian puts it."""
-    found = shutil.which("initdb")
-    folders = [Path(found).parent] if found else []
+    initdb = shutil.which("initdb")
+    folders = [Path(initdb).parent] if initdb else []
     folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     return next((folder for folder in folders if (folder / "pg_ctl").exists()), None)
 
@@ -78,20 +78,20 @@ class Postgres:
 def postgres() -> Iterator[Postgres]:
     # Not in pytest's folder, which belongs to whoever runs it.
     with tempfile.TemporaryDirectory(prefix="tardis-postgres-") as name:
-        made = Postgres(Path(name))
-        made.start()
+        database = Postgres(Path(name))
+        database.start()
         try:
-            prepare_store(made.uri, EXPERIMENT, f"{name}/artifacts")
-            yield made
+            prepare_store(database.uri, EXPERIMENT, f"{name}/artifacts")
+            yield database
         finally:
-            made.crash()
+            database.crash()
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[EventLog]:
-    made = EventLog(tmp_path / "sweep")
-    yield made
-    made.close()
+    log = EventLog(tmp_path / "sweep")
+    yield log
+    log.close()
 
 
 def test_sending_everything_again_changes_nothing(log: EventLog, postgres: Postgres) -> None:

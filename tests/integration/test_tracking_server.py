@@ -28,16 +28,16 @@ from tests.support.servers import Server
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
-    made = Server(fresh_sqlite(folder, tmp_path_factory), folder)
-    with made.running():
-        yield made
+    server = Server(fresh_sqlite(folder, tmp_path_factory), folder)
+    with server.running():
+        yield server
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[EventLog]:
-    made = EventLog(tmp_path / "sweep")
-    yield made
-    made.close()
+    log = EventLog(tmp_path / "sweep")
+    yield log
+    log.close()
 
 
 def test_sending_everything_again_changes_nothing(

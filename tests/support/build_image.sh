@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Build the CPU image without a Docker engine or a registry, and run a sweep in it as its user.
 #
-#   sudo tests/cluster/build_image.sh [WORK_FOLDER]
+#   sudo tests/support/build_image.sh [WORK_FOLDER]
 #
-# Needs Debian's buildah and debootstrap. The base is made by debootstrap under the name that the
-# Dockerfile asks for. Wheels come from PyPI, or from WHEELS=FOLDER for those that a network lacks;
-# the certificates and the pip configuration are those of this machine.
+# Needs Debian's buildah and debootstrap. debootstrap creates the base image under the name that the
+# Dockerfile uses. Wheels come from PyPI, or from WHEELS=FOLDER if the network does not provide them;
+# certificates and the pip configuration are those of this machine.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=${1:-$(mktemp -d)}
@@ -44,7 +44,7 @@ echo "user: $(buildah run "$container" -- id -un), health: $(buildah inspect --t
     --format '{{.Docker.Config.Healthcheck.Test}}' "$image")"
 secrets='token|password|secret|aws_|begin .*private key'
 if buildah inspect --type image "$image" | grep -iE "\"(env|created_by)\".*($secrets)=[^ ]"; then
-    echo "a secret seems to be in the image"
+    echo "the image seems to contain a secret"
     exit 1
 fi
 started=$SECONDS

@@ -140,5 +140,5 @@ def notebook_runs(monkeypatch, found: Sweep) -> None:
     for cell in cells:
         exec(compile(cell, "walkthrough.ipynb", "exec"), names)
     assert len(names["curve"]) == 2
-    assert len(names["searched"].leaderboard) == 1
+    assert len(names["search"].leaderboard) == 1
     assert all(each["execution_count"] for each in notebook["cells"] if "outputs" in each)

@@ -1,4 +1,4 @@
-"""Compose, `ray up` and KubeRay files: valid by their own parsers, locked, and ready for GPUs."""
+"""Compose, `ray up` and KubeRay files: valid by their own parsers, secure, and ready for GPUs."""
 
 import json
 import os
@@ -32,25 +32,25 @@ def services():
 
 
 @pytest.mark.parametrize("name", ["compose.yaml", "compose.gpu.yaml"])
-def test_compose_files_keep_to_the_specification(name):
+def test_compose_files_follow_the_specification(name):
     parsed = compose_spec.PyCompose.from_json(json.dumps(compose(name)))
-    if name == "compose.yaml":  # whatever it refers to is defined
+    if name == "compose.yaml":  # everything that it refers to is defined
         parsed.validate()
     parsed.to_spec()
 
 
-def test_only_the_two_uis_are_published_and_only_here(services):
+def test_only_the_two_uis_are_published_and_only_locally(services):
     published = {name: each["ports"] for name, each in services.items() if "ports" in each}
     assert published == {"mlflow": ["127.0.0.1:5000:5000"], "head": ["127.0.0.1:8265:8265"]}
 
 
-def test_the_rest_is_on_a_network_without_a_way_out(services):
+def test_other_services_have_no_external_network(services):
     assert compose("compose.yaml")["networks"]["inside"] == {"internal": True}
     open_ = {name for name, each in services.items() if "outside" in each["networks"]}
     assert open_ == {"mlflow", "head", "sweep"}
 
 
-def test_every_service_comes_back_and_starts_when_what_it_needs_is_healthy(services):
+def test_every_service_restarts_and_waits_for_its_dependencies(services):
     for name, each in services.items():
         special = {"sweep": "no", "worker": "always", "buckets": "on-failure"}
         assert each["restart"] == special.get(name, "unless-stopped")
@@ -59,12 +59,12 @@ def test_every_service_comes_back_and_starts_when_what_it_needs_is_healthy(servi
             ready = "service_completed_successfully" if once else "service_healthy"
             assert how == {"condition": ready}
         ours = each["image"].startswith("tardis-lab")
-        assert ours or "healthcheck" in each  # ours has one in the image
+        assert ours or "healthcheck" in each  # our image has one
     assert set(services["sweep"]["depends_on"]) == {"mlflow", "head", "worker"}
     assert set(services["mlflow"]["depends_on"]) == {"postgres", "buckets"}
 
 
-def test_secrets_come_from_files_and_only_to_those_who_need_them(services):
+def test_secrets_are_files_and_given_only_to_services_that_need_them(services):
     files = compose("compose.yaml")["secrets"]
     assert all(set(each) == {"file"} for each in files.values())
     used = {secret for each in services.values() for secret in each["secrets"]}
@@ -84,21 +84,21 @@ def test_data_is_in_named_volumes(services):
     assert services["sweep"]["volumes"][0] == "sweeps:/lab/sweeps"
 
 
-def test_no_container_of_ours_may_gain_rights(services):
+def test_our_containers_cannot_gain_privileges(services):
     for name, each in services.items():
         assert each["security_opt"] == ["no-new-privileges:true"]
-        ours = each["image"].startswith("tardis-lab")  # the others change their user at the start
+        ours = each["image"].startswith("tardis-lab")  # the others change their user at start
         assert not ours or each["cap_drop"] == ["ALL"], name
 
 
-def test_the_gpu_file_reserves_what_the_worker_tells_ray():
+def test_the_gpu_file_reserves_the_gpus_that_ray_is_given():
     worker = compose("compose.gpu.yaml")["services"]["worker"]
     (device,) = worker["deploy"]["resources"]["reservations"]["devices"]
     assert device["capabilities"] == ["gpu"]
     assert device["count"] == worker["environment"]["RAY_WORKER_GPUS"]
 
 
-def test_ray_up_takes_its_file():
+def test_ray_up_accepts_its_file():
     config = yaml.safe_load((DOCKER / "ray-cluster.yaml").read_text())
     whole = prepare_config(config)
     validate_config(whole)
@@ -113,13 +113,13 @@ def manifests(name: str) -> dict[str, dict[str, Any]]:
 
 
 def cluster_spec(name: str) -> dict[str, Any]:
-    made = manifests(name)
-    spec: dict[str, Any] = (made.get("RayCluster") or made["RayJob"])["spec"]
+    resources = manifests(name)
+    spec: dict[str, Any] = (resources.get("RayCluster") or resources["RayJob"])["spec"]
     return spec.get("rayClusterSpec", spec)
 
 
 @pytest.mark.parametrize("name", ["cluster.yaml", "job.yaml"])
-def test_kuberay_clusters_are_locked_and_scale_with_gpus(name):
+def test_kuberay_clusters_are_secure_and_autoscale_gpus(name):
     spec = cluster_spec(name)
     assert spec["rayVersion"] == ray.__version__
     assert spec["authOptions"]["mode"] == "token"
@@ -140,7 +140,7 @@ def test_kuberay_clusters_are_locked_and_scale_with_gpus(name):
     assert claim["claimName"] == manifests(name)["PersistentVolumeClaim"]["metadata"]["name"]
 
 
-def test_both_kuberay_files_make_the_same_cluster():
+def test_both_kuberay_files_describe_the_same_cluster():
     one, other = cluster_spec("cluster.yaml"), cluster_spec("job.yaml")
     assert one["workerGroupSpecs"] == other["workerGroupSpecs"]
     assert (
@@ -150,14 +150,14 @@ def test_both_kuberay_files_make_the_same_cluster():
 
 
 def sweeps_in(text: str) -> list[list[str]]:
-    """The arguments of the sweeps that a file starts, without what the shell makes of them."""
+    """The arguments of the sweeps that a file starts, without the shell around them."""
     joined = re.sub(r"\s*\\?\n#?\s*", " ", text)
-    found = re.findall(r"(?:orchestrator\.sweep|entrypoint sweep) (ptb [^;'\"#]*)", joined)
-    return [re.split(r" (?:Every|Words)", each)[0].split() for each in found]
+    commands = re.findall(r"(?:orchestrator\.sweep|entrypoint sweep) (ptb [^;'\"#]*)", joined)
+    return [re.split(r" (?:Every|Words)", each)[0].split() for each in commands]
 
 
 @pytest.mark.parametrize("name", ["ray-cluster.yaml", "kuberay/cluster.yaml", "kuberay/job.yaml"])
-def test_the_sweep_of_each_file_is_one_that_the_command_takes(name, tmp_path, monkeypatch):
+def test_the_sweep_of_each_file_is_a_valid_command(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (arguments,) = sweeps_in((DOCKER / name).read_text())
     plan = plan_from(search_options([*arguments, "--smoke"]))
@@ -170,7 +170,7 @@ CRDS = os.environ.get("KUBERAY_CRDS", "")
 
 @pytest.mark.skipif(not CRDS, reason="needs KUBERAY_CRDS, the folder config/crd/bases of KubeRay")
 @pytest.mark.parametrize("name", ["cluster.yaml", "job.yaml"])
-def test_kuberay_manifests_keep_to_the_schema_of_its_resources(name):
+def test_kuberay_manifests_follow_the_schema(name):
     for kind, resource in manifests(name).items():
         if kind.startswith("Ray"):
             crd = yaml.safe_load((Path(CRDS) / f"ray.io_{kind.lower()}s.yaml").read_text())
@@ -181,14 +181,14 @@ def test_kuberay_manifests_keep_to_the_schema_of_its_resources(name):
 
 
 def closed(schema: Any) -> Any:
-    """The schema without unknown keys, which Kubernetes would drop in silence."""
+    """The schema with unknown keys forbidden, which Kubernetes would silently drop."""
     if isinstance(schema, list):
         return [closed(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    made = {key: closed(value) for key, value in schema.items()}
-    if made.get("type") == "object" and "properties" in made:
-        made.setdefault("additionalProperties", False)
-    if made.get("x-kubernetes-int-or-string"):
-        made.pop("pattern", None)
-    return made
+    strict = {key: closed(value) for key, value in schema.items()}
+    if strict.get("type") == "object" and "properties" in strict:
+        strict.setdefault("additionalProperties", False)
+    if strict.get("x-kubernetes-int-or-string"):
+        strict.pop("pattern", None)
+    return strict

@@ -1,4 +1,4 @@
-"""The Dockerfile and its scripts: linted, and saying the same as the code."""
+"""The Dockerfile and its scripts: linted, and consistent with the code."""
 
 import json
 import os
@@ -19,7 +19,7 @@ DOCKER = ROOT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text()
 
 
-def test_hadolint_has_nothing_to_say():
+def test_hadolint_finds_nothing():
     hadolint = Path(sys.executable).with_name("hadolint")
     done = subprocess.run([hadolint, DOCKER / "Dockerfile"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
@@ -34,18 +34,18 @@ def environment() -> dict[str, str]:
     )
 
 
-def test_a_dead_node_is_noticed_in_the_image_as_by_a_local_start():
+def test_the_image_detects_dead_nodes_as_fast_as_a_local_ray():
     ours = {name: value for name, value in RAY_SETTINGS.items() if "health_check" in name}
     assert ours
     assert ours.items() <= environment().items()
 
 
-def test_the_locks_are_on():
+def test_security_settings_are_on():
     assert environment()["RAY_AUTH_MODE"] == "token"
     assert environment()["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] == "false"
 
 
-def test_every_target_runs_as_a_user_without_rights_and_with_a_health_check():
+def test_every_target_has_an_unprivileged_user_and_a_health_check():
     final = DOCKERFILE[DOCKERFILE.index(" AS base") :]
     assert re.findall(r"^USER (.+)$", DOCKERFILE, re.MULTILINE) == ["1000:1000"]
     assert "HEALTHCHECK" in final
@@ -53,7 +53,7 @@ def test_every_target_runs_as_a_user_without_rights_and_with_a_health_check():
         assert f"FROM base AS {target}\n" in final
 
 
-def test_what_the_image_copies_is_in_its_context():
+def test_copied_files_are_in_the_build_context():
     allowed = (ROOT / ".dockerignore").read_text().splitlines()
     assert allowed[1] == "*"
     sources = re.findall(r"^COPY (?:--chmod=\d+ )?((?:[\w./-]+ )+)[\w./-]+$", DOCKERFILE, re.M)
@@ -66,8 +66,8 @@ def test_what_the_image_copies_is_in_its_context():
 
 
 def test_the_requirements_of_the_image_are_pinned():
-    asked = [sys.executable, DOCKER / "requirements.py", ROOT / "pyproject.toml", "cluster"]
-    printed = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+    command = [sys.executable, DOCKER / "requirements.py", ROOT / "pyproject.toml", "cluster"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert len(printed) == len(project["dependencies"]) + len(
         project["optional-dependencies"]["cluster"]
@@ -79,8 +79,8 @@ def test_the_requirements_of_the_image_are_pinned():
         assert re.split(r"[\[>=]", requirement)[0].lower() in pins, requirement
 
 
-def test_no_secret_is_written_in_a_file():
-    """Neither a build argument nor a variable of the image carries one."""
+def test_the_dockerfile_contains_no_secret():
+    """Neither as a build argument nor as a variable of the image."""
     words = re.compile(r"(PASSWORD|SECRET|TOKEN)\w*=\S", re.IGNORECASE)
     assert not words.search(DOCKERFILE)
 
@@ -92,7 +92,7 @@ def secrets(tmp_path):
     return folder
 
 
-def test_secrets_are_long_different_and_closed_to_others(secrets):
+def test_secrets_are_long_distinct_and_private(secrets):
     assert stat.S_IMODE(secrets.stat().st_mode) == 0o700
     texts = {path.name: path.read_text() for path in secrets.iterdir()}
     assert len(set(texts.values())) == len(texts) == 6
@@ -101,14 +101,14 @@ def test_secrets_are_long_different_and_closed_to_others(secrets):
     assert identity["credentials"][0]["secretKey"] in texts["s3_credentials"]
 
 
-def test_secrets_that_exist_stay(secrets):
+def test_existing_secrets_are_kept(secrets):
     before = {path.name: path.read_text() for path in secrets.iterdir()}
     subprocess.run([DOCKER / "make-secrets.sh", secrets], check=True, capture_output=True)
     assert {path.name: path.read_text() for path in secrets.iterdir()} == before
 
 
 def entrypoint(*arguments: str, **variables: str) -> list[str]:
-    """What the entrypoint would run, one argument a line, and the environment it would give."""
+    """What the entrypoint would run, one argument per line, and its environment."""
     fake = Path(variables["PATH"].split(":")[0])
     for name in ("ray", "mlflow", "python"):
         (fake / name).write_text('#!/bin/sh\nprintf "%s\\n" "$0" "$@"; env\n')
@@ -126,32 +126,32 @@ def path(tmp_path):
 
 def test_the_entrypoint_reads_secrets_from_files(path, secrets):
     password = (secrets / "mlflow_password").read_text()
-    said = entrypoint(
+    output = entrypoint(
         "mlflow", PATH=path, MLFLOW_AUTH_ADMIN_PASSWORD_FILE=str(secrets / "mlflow_password")
     )
-    assert f"MLFLOW_AUTH_ADMIN_PASSWORD={password}" in said
-    assert "basic-auth" in said
-    assert password not in said[: said.index("s3://mlflow") + 1]  # not on the command line
+    assert f"MLFLOW_AUTH_ADMIN_PASSWORD={password}" in output
+    assert "basic-auth" in output
+    assert password not in output[: output.index("s3://mlflow") + 1]  # not on the command line
 
 
-def test_the_head_takes_no_trials_and_keeps_its_dashboard_to_itself(path):
-    said = entrypoint("head", PATH=path)
-    assert said[said.index("--num-cpus") + 1] == "0"
-    assert said[said.index("--dashboard-host") + 1] == "127.0.0.1"
+def test_the_head_takes_no_trials_and_its_dashboard_is_local(path):
+    output = entrypoint("head", PATH=path)
+    assert output[output.index("--num-cpus") + 1] == "0"
+    assert output[output.index("--dashboard-host") + 1] == "127.0.0.1"
 
 
-def test_a_worker_says_what_it_has(path):
-    said = entrypoint("worker", PATH=path, RAY_WORKER_GPUS="2", RAY_HEAD_ADDRESS="there:1234")
-    assert said[said.index("--address") + 1] == "there:1234"
-    assert said[said.index("--num-gpus") + 1] == "2"
-    assert "--num-cpus" not in said
+def test_a_worker_announces_its_resources(path):
+    output = entrypoint("worker", PATH=path, RAY_WORKER_GPUS="2", RAY_HEAD_ADDRESS="there:1234")
+    assert output[output.index("--address") + 1] == "there:1234"
+    assert output[output.index("--num-gpus") + 1] == "2"
+    assert "--num-cpus" not in output
 
 
-def test_a_sweep_passes_on_its_arguments_as_they_are(path):
-    said = entrypoint("sweep", "ptb", "--name", "a b", PATH=path, RAY_HEAD_ADDRESS="head:6379")
-    start = said.index("orchestrator.sweep")
-    assert said[start + 1 : start + 4] == ["ptb", "--name", "a b"]
-    assert "RAY_ADDRESS=head:6379" in said
+def test_a_sweep_passes_its_arguments_on_unchanged(path):
+    output = entrypoint("sweep", "ptb", "--name", "a b", PATH=path, RAY_HEAD_ADDRESS="head:6379")
+    start = output.index("orchestrator.sweep")
+    assert output[start + 1 : start + 4] == ["ptb", "--name", "a b"]
+    assert "RAY_ADDRESS=head:6379" in output
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="needs shellcheck")

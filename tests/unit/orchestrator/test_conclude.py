@@ -1,5 +1,7 @@
 """The end of a sweep: its report, and the events that are recorded about it."""
 
+import json
+
 import optuna
 import pandas as pd
 import pytest
@@ -11,11 +13,14 @@ from orchestrator.tracking import event_log
 from orchestrator.tracking.events import Artifact, Model, SweepTags
 from tardis_core.registry import Registry
 from tests.support.sweep_logs import (
+    COMPLETE,
     comparison_plan,
     fill,
     fill_comparison,
     make_plan,
+    params_of,
     put_weights,
+    record,
 )
 
 
@@ -119,6 +124,15 @@ def test_the_seeds_of_a_confirmation_decide_which_model_is_offered():
     assert model.value == 0.3
     table = pd.read_csv(plan.folder / "report" / "comparison.csv")
     assert table["system"].tolist() == ["b", "a"]
+
+
+def test_the_best_configuration_of_a_comparison_is_chosen_by_validation():
+    plan = comparison_plan(seeds=(1,))
+    for number, (valid, test) in enumerate([(0.2, 0.9), (0.4, 0.1)]):
+        record(plan, number, [valid], COMPLETE, params_of(3e-3, 1), test)
+    conclude(plan, None, finished=True)
+    best = json.loads((plan.folder / "report" / "best_config.json").read_text())
+    assert (best["number"], best["bce"]) == (0, 0.2)
 
 
 def test_a_plain_comparison_offers_no_champion():

@@ -26,12 +26,12 @@ def away(tmp_path, monkeypatch):
     return plan
 
 
-def test_a_store_that_is_away_is_said_in_one_line(away, capsys):
+def test_a_store_that_is_away_is_reported_in_one_line(away, capsys):
     assert doctor([away.name]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: the tracking store must be usable")
-    assert len(said.splitlines()) == 1
-    assert "hunter2" not in said
+    text = capsys.readouterr().err
+    assert text.startswith("error: the tracking store must be usable")
+    assert len(text.splitlines()) == 1
+    assert "hunter2" not in text
 
 
 def test_a_sweep_whose_store_is_away_at_the_end_still_closes(away):
@@ -44,16 +44,14 @@ def test_a_sweep_whose_store_is_away_at_the_end_still_closes(away):
 
 
 def test_a_champion_that_no_sweep_has_registered_is_named_all_the_same(away, monkeypatch):
-    held = SimpleNamespace(version="7", tags={})
+    current = SimpleNamespace(version="7", tags={})
     monkeypatch.setattr(sweep_command, "reach_store", lambda *_: (None, "1"))
-    monkeypatch.setattr(sweep_command.champion, "current_champion", lambda *_: held)
-    said = sweep_command._champion(away)
-    assert said == "tardis-copy version 7, which was not registered by a sweep"
+    monkeypatch.setattr(sweep_command.champion, "current_champion", lambda *_: current)
+    text = sweep_command._champion(away)
+    assert text == "tardis-copy version 7, which was not registered by a sweep"
 
 
-def test_what_waits_of_the_search_is_told_before_its_best_are_trained_again(
-    away, monkeypatch, capsys
-):
+def test_what_waits_of_the_search_is_reported_before_its_confirmation(away, monkeypatch, capsys):
     plan = make_plan("again", confirm_seeds=2, tracking_uri=away.tracking_uri)
     plan.save()
     fill(plan, [0.5])
@@ -73,7 +71,7 @@ def test_a_sweep_that_was_killed_before_its_study_was_made_is_examined(
     open_log(plan.folder).close()
 
 
-def test_what_waits_is_told_without_the_password(tmp_path, tmp_path_factory, monkeypatch):
+def test_what_waits_is_reported_without_the_password(tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plan = make_plan(tracking_uri=f"{fresh_sqlite(tmp_path, tmp_path_factory)}?password=hunter2")
     fill(plan, [0.5])
@@ -90,10 +88,10 @@ def test_a_comparison_says_what_waits_and_what_was_refused(away, monkeypatch, ca
     monkeypatch.setattr(comparison_runs, "of_records", lambda records: None)
     monkeypatch.setattr(compare.api, "run", lambda *_: Outcome(True, waiting=3, refused=2))
     assert compare.main(["--resume", plan.name]) == 0
-    said = capsys.readouterr().out
-    assert "waiting:  3 events could not be sent to http://me:***@" in said
-    assert f"python -m orchestrator.doctor {plan.name} --fix" in said
-    assert "refused:  MLflow refused 2 events" in said
+    text = capsys.readouterr().out
+    assert "waiting:  3 events could not be sent to http://me:***@" in text
+    assert f"python -m orchestrator.doctor {plan.name} --fix" in text
+    assert "refused:  MLflow refused 2 events" in text
 
 
 def test_the_ui_names_a_server_without_its_password(capsys):

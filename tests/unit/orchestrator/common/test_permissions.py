@@ -70,9 +70,9 @@ def test_a_sweep_that_others_can_write_is_not_resumed(plan, capsys, mode):
     (plan.folder / "ray" / "tuner.pkl").write_bytes(pickle.dumps(Bomb(Path("exploded"))))
     (plan.folder / "ray").chmod(mode)
     assert main(["--resume", "one"]) == 2
-    said = capsys.readouterr().err
-    assert "sweeps/one/ray can be written by everyone" in said
-    assert said.count("\n") == 1
+    text = capsys.readouterr().err
+    assert "sweeps/one/ray can be written by everyone" in text
+    assert text.count("\n") == 1
     assert not Path("exploded").exists()
 
 
@@ -85,7 +85,7 @@ def test_nor_one_with_files_of_somebody_else(plan, name):
         check_folder(plan.folder)
 
 
-def test_nor_one_on_a_way_that_others_can_lead_elsewhere(plan, tmp_path):
+def test_nor_one_on_a_path_that_others_can_redirect(plan, tmp_path):
     check_folder(plan.folder)
     tmp_path.chmod(0o777)
     with pytest.raises(UserError, match="can be written by everyone"):
@@ -94,7 +94,7 @@ def test_nor_one_on_a_way_that_others_can_lead_elsewhere(plan, tmp_path):
     check_folder(plan.folder)
 
 
-def test_a_file_that_goes_while_one_looks_is_no_matter(plan, monkeypatch):
+def test_a_file_that_disappears_during_the_check_is_ignored(plan, monkeypatch):
     """As in the folder of a sweep that runs."""
     monkeypatch.setattr(permissions, "_below", lambda folder: [folder / "gone"])
     check_folder(plan.folder)
@@ -135,11 +135,11 @@ def test_nobody_else_can_read_the_plan_at_any_moment(plan, monkeypatch):
 
 
 def test_the_ui_does_not_show_the_password_of_its_store_to_other_users(plan, monkeypatch):
-    told = []
-    monkeypatch.setattr(os, "execve", lambda *arguments: told.extend(arguments))
+    call = []
+    monkeypatch.setattr(os, "execve", lambda *arguments: call.extend(arguments))
     monkeypatch.setattr(ui, "runs_page", lambda plan: "")
     ui.main(["one"])
-    _, words, environment = told
+    _, words, environment = call
     assert words[1:4] == ["-m", "mlflow", "server"]
     assert SECRET not in " ".join(words)
     assert environment["MLFLOW_BACKEND_STORE_URI"] == plan.tracking_uri
@@ -154,9 +154,9 @@ def test_the_plan_is_read_back_with_its_secrets(plan):
 
 def test_secrets_are_not_printed(plan, capsys):
     assert main(["copy", "--smoke", "--dry-run", "--storage", plan.storage]) == 0
-    said = capsys.readouterr().out
-    assert "s3://key:***@bucket" in said
-    assert SECRET not in said
+    text = capsys.readouterr().out
+    assert "s3://key:***@bucket" in text
+    assert SECRET not in text
 
 
 def test_secrets_are_not_in_the_log_of_the_libraries(tmp_path):
@@ -198,7 +198,7 @@ def test_the_token_of_this_machine_is_for_its_owner_alone(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nothing", "no.such.host.invalid:6379"])
-def test_a_cluster_that_is_not_there_is_said_at_once(address):
+def test_a_cluster_that_is_not_there_is_reported_at_once(address):
     with pytest.raises(UserError, match="must be HOST:PORT of a Ray cluster that is running"):
         cluster.check_reachable(address)
 

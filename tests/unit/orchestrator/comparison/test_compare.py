@@ -28,10 +28,12 @@ def test_searches_are_compared_at_equal_numbers_of_trials(capsys):
         start(plan)
         fill(plan, values)
     assert main(["--sweeps", "one,two"]) == 0
-    found = runs.of_sweeps(["one", "two"])
-    assert {group.label.partition(":")[0] for group in found.groups} == {"one", "two"}
-    assert sum(len(group.runs) for group in found.groups) == 6  # the pruned one was paid for, too
-    curves = tables.best_of(found)
+    comparison = runs.of_sweeps(["one", "two"])
+    assert {group.label.partition(":")[0] for group in comparison.groups} == {"one", "two"}
+    assert (
+        sum(len(group.runs) for group in comparison.groups) == 6
+    )  # the pruned one was paid for, too
+    curves = tables.best_of(comparison)
     first = curves[[column for column in curves if column.startswith("one")]]
     assert (first.diff().dropna() <= 0).all(axis=None)
     assert "Expected best validation" in capsys.readouterr().out

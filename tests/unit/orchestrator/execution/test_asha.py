@@ -1,4 +1,4 @@
-"""ASHA that knows, after a restart, what was reported and decided before."""
+"""ASHA that remembers, after a restart, what was reported before."""
 
 from types import SimpleNamespace
 
@@ -22,10 +22,10 @@ def report(asha, number, step, value, ray_id="t"):
 
 
 def new_asha(mode="min", ray_id="t", grace=1 / 9):
-    made = Asha(mode, reports=9, grace=grace)
+    asha = Asha(mode, reports=9, grace=grace)
     for number in range(6):
-        made.on_trial_add(None, trial(number, ray_id))
-    return made
+        asha.on_trial_add(None, trial(number, ray_id))
+    return asha
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def asha():
 
 
 def study_of(reports, ended=(), direction="minimize"):
-    """A study that was told the reports, by trial number."""
+    """A study with these results, by trial number."""
     study = optuna.create_study(direction=direction)
     for values in reports:
         asked = study.ask()

@@ -33,8 +33,10 @@ def test_the_first_one(tmp_path):
 
 
 def test_the_checkpoints_of_a_trial_come_from_all_experiments_the_newest_first(storage):
-    found = [Path(each.path).relative_to(storage).as_posix() for each in checkpoints_of(storage, 1)]
-    assert found == [
+    places = [
+        Path(each.path).relative_to(storage).as_posix() for each in checkpoints_of(storage, 1)
+    ]
+    assert places == [
         "trials-10/trial-1-y/checkpoint_000000",
         "trials-2/trial-1-x/checkpoint_000004",
         "trials-2/trial-1-x/checkpoint_000003",

@@ -9,33 +9,33 @@ from tardis_core.errors import UserError
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def init(monkeypatch):
     """What `ray.init` is called with, instead of calling it."""
-    told = {}
+    calls = {}
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray, "init", lambda **arguments: told.update(arguments))
+    monkeypatch.setattr(ray, "init", lambda **arguments: calls.update(arguments))
     monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 2.0}}])
-    monkeypatch.setattr(cluster, "check_reachable", lambda address: told.update(knocked=address))
-    monkeypatch.setattr(cluster, "ensure_private_token", lambda: told.update(kept=True))
-    return told
+    monkeypatch.setattr(cluster, "check_reachable", lambda address: calls.update(reached=address))
+    monkeypatch.setattr(cluster, "ensure_private_token", lambda: calls.update(token=True))
+    return calls
 
 
-def test_one_of_its_own_even_if_a_cluster_runs_on_this_machine(asked, tmp_path):
+def test_one_of_its_own_even_if_a_cluster_runs_on_this_machine(init, tmp_path):
     assert start_ray(None, tmp_path / "ray.log") == [{"CPU": 2.0}]
-    assert asked["address"] == "local"
-    assert asked["kept"]
+    assert init["address"] == "local"
+    assert init["token"]
 
 
-def test_the_cluster_that_is_named(asked, tmp_path, monkeypatch):
+def test_the_cluster_that_is_named(init, tmp_path, monkeypatch):
     start_ray("head:6379", tmp_path / "ray.log")
-    assert asked["address"] == asked["knocked"] == "head:6379"
+    assert init["address"] == init["reached"] == "head:6379"
     monkeypatch.setenv("RAY_ADDRESS", "other:6379")
     start_ray(None, tmp_path / "ray.log")
-    assert asked["address"] == "other:6379"
+    assert init["address"] == "other:6379"
 
 
-def test_a_ray_that_does_not_start_is_said_in_one_line(asked, tmp_path, monkeypatch):
+def test_a_ray_that_does_not_start_is_reported_in_one_line(init, tmp_path, monkeypatch):
     def fail(**arguments):
         raise Exception("The current node timed out\nduring startup.")
 

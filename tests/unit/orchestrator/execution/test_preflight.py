@@ -1,4 +1,4 @@
-"""What is said before the first trial, in one sentence each, and leaves nothing in the storage."""
+"""Checks before the first trial: one sentence each, and nothing is left in the storage."""
 
 import pytest
 import ray
@@ -23,11 +23,11 @@ def plan(tmp_path, monkeypatch):
     return make_plan()
 
 
-def answer(monkeypatch, told):
+def answer(monkeypatch, reply):
     def get(asked):
-        if isinstance(told, Exception):
-            raise told
-        return [told] * len(asked)
+        if isinstance(reply, Exception):
+            raise reply
+        return [reply] * len(asked)
 
     monkeypatch.setattr(ray, "get", get)
 
@@ -60,6 +60,6 @@ def test_a_node_that_does_not_see_the_storage_or_has_other_versions(plan, monkey
 def test_a_node_that_does_not_have_the_program(plan, monkeypatch):
     trace = "ray::_probe()\n  File ...\nModuleNotFoundError: No module named 'orchestrator'\n"
     answer(monkeypatch, RayTaskError("_probe", trace, RuntimeError("failed to import")))
-    said = refused(plan)
-    assert said.startswith("every node must have this program and the storage")
-    assert "(ModuleNotFoundError: No module named 'orchestrator')" in said
+    message = refused(plan)
+    assert message.startswith("every node must have this program and the storage")
+    assert "(ModuleNotFoundError: No module named 'orchestrator')" in message

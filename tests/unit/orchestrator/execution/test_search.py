@@ -1,4 +1,4 @@
-"""The search tells Optuna the truth, once, and takes up what a killed driver left behind."""
+"""The search tells Optuna the truth, once, and resumes what a killed driver left behind."""
 
 import math
 import pickle
@@ -21,10 +21,10 @@ class Space:
 
     def __call__(self, trial):
         estimator = trial.suggest_categorical("estimator", ["gumbel", "reinforce"])
-        found = {"estimator": estimator, "x": trial.suggest_float("x", 0, 1)}
+        settings = {"estimator": estimator, "x": trial.suggest_float("x", 0, 1)}
         if estimator == "reinforce":
-            found["estimator.gamma"] = trial.suggest_float("estimator.gamma", 0.8, 0.99)
-        return found
+            settings["estimator.gamma"] = trial.suggest_float("estimator.gamma", 0.8, 0.99)
+        return settings
 
 
 def make(folder, seed=0, guesses=()):
@@ -76,7 +76,7 @@ def test_a_trial_that_came_to_nothing_is_failed(tmp_path, last):
     assert states(tmp_path) == [TrialState.FAIL]
 
 
-def test_after_an_error_of_ray_a_trial_is_handed_out_again_unless_it_is_told_as_failed(tmp_path):
+def test_after_an_error_of_ray_a_trial_is_handed_out_again_unless_it_has_failed(tmp_path):
     search = make(tmp_path)
     asked = search.suggest("a")
     search.on_trial_complete("a", error=True)
@@ -105,7 +105,7 @@ def test_a_repeated_step_is_reported_once(tmp_path):
     assert study(tmp_path).trials[0].intermediate_values == {1: 0.5}
 
 
-def test_a_driver_that_comes_back_takes_up_the_same_configuration(tmp_path):
+def test_a_driver_that_comes_back_resumes_the_same_configuration(tmp_path):
     before = make(tmp_path)
     asked = before.suggest("a")
     after = make(tmp_path)  # knows nothing of "a"
@@ -124,12 +124,12 @@ def test_first_guesses_are_queued_once_however_often_a_driver_starts(tmp_path):
 
 def propose(folder, count, seed):
     folder.mkdir()
-    search, found = make(folder, seed), []
+    search, proposals = make(folder, seed), []
     for name in range(count):
-        found.append(search.suggest(str(name))["settings"])
-        value = found[-1]["x"]
+        proposals.append(search.suggest(str(name))["settings"])
+        value = proposals[-1]["x"]
         search.on_trial_complete(str(name), result(value, 1, **{FINISHED: True}))
-    return found
+    return proposals
 
 
 def test_one_seed_proposes_the_same_and_another_seed_something_else(tmp_path):
@@ -155,7 +155,7 @@ def test_a_restart_does_not_change_them_when_some_trials_are_forgotten(tmp_path,
     assert [search.suggest("next")["settings"]] == whole[24:25]
 
 
-def test_a_trial_that_was_told_is_let_go(tmp_path):
+def test_a_trial_that_has_ended_is_released(tmp_path):
     search = make(tmp_path)
     search.suggest("a")
     trial = weakref.ref(search._trials["a"])

@@ -1,4 +1,4 @@
-"""Several seeds as one trial: the same trainings as alone, judged together, resumed exactly."""
+"""Several seeds as one trial: trained as if alone, judged together, resumed exactly."""
 
 import pytest
 
@@ -24,9 +24,11 @@ def alone(seed):
     return [row["valid_bce"] for row in Trainer(config(seed), None).run()]
 
 
-@pytest.mark.parametrize(("judge", "pick"), [("worst", max), ("mean", lambda v: sum(v) / len(v))])
-def test_each_seed_trains_as_it_would_alone_and_all_are_judged(judge, pick):
-    several = SeedEnsemble(config(), None, "cpu", (5, 6), judge)
+@pytest.mark.parametrize(
+    ("aggregate", "pick"), [("worst", max), ("mean", lambda v: sum(v) / len(v))]
+)
+def test_each_seed_trains_as_it_would_alone_and_their_values_are_aggregated(aggregate, pick):
+    several = SeedEnsemble(config(), None, "cpu", (5, 6), aggregate)
     rows = list(several.run())
     first, second = alone(5), alone(6)
     assert [row["valid_bce_seed5"] for row in rows] == first
@@ -39,7 +41,7 @@ def test_each_seed_trains_as_it_would_alone_and_all_are_judged(judge, pick):
     assert several.finished
 
 
-def test_it_goes_on_as_if_it_had_never_stopped():
+def test_it_resumes_as_if_it_had_never_stopped():
     whole = list(SeedEnsemble(config(), None, "cpu", (5, 6), "worst").run())
     begun = SeedEnsemble(config(), None, "cpu", (5, 6), "worst")
     next(begun.run())

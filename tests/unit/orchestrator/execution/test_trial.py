@@ -49,15 +49,15 @@ class Ray:
         return sorted(self.folder.glob("checkpoint_*"))
 
     def get_checkpoint(self) -> Checkpoint | None:
-        found = self.checkpoints()[: self.saved]
-        return Checkpoint(str(found[-1]), fs.LocalFileSystem()) if found else None
+        checkpoints = self.checkpoints()[: self.saved]
+        return Checkpoint(str(checkpoints[-1]), fs.LocalFileSystem()) if checkpoints else None
 
 
 @pytest.fixture
 def ray(tmp_path, monkeypatch) -> Ray:
-    made = Ray(tmp_path)
-    monkeypatch.setattr(trial, "tune", made)
-    return made
+    ray = Ray(tmp_path)
+    monkeypatch.setattr(trial, "tune", ray)
+    return ray
 
 
 def run(retry: bool = False, **settings) -> None:
@@ -106,7 +106,7 @@ def test_a_trial_without_memory_fails_alone_with_its_peak(ray, monkeypatch, erro
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_or_goes_on_with_the_batch_in_parts(ray, monkeypatch, error):
+def test_or_it_continues_with_the_batch_in_parts(ray, monkeypatch, error):
     run()
     whole = [result["rows"][-1]["valid_bce"] for result in ray.results]
     shutil.rmtree(ray.folder)
@@ -128,15 +128,15 @@ def test_a_single_sequence_that_does_not_fit_fails(ray, monkeypatch):
     assert "in 8 part(s); lower training.batch" in ray.results[-1][FAILED]
 
 
-def test_other_errors_are_not_taken_for_a_lack_of_memory(ray, monkeypatch):
+def test_other_errors_are_not_mistaken_for_a_lack_of_memory(ray, monkeypatch):
     small_memory(monkeypatch, 0, RuntimeError("shapes differ"))
     with pytest.raises(RuntimeError, match="shapes differ"):
         run(retry=True)
 
 
 def test_mixed_precision_reaches_the_trial():
-    made = trial.trial_config("copy", "smoke", 0, {"training.precision": "bfloat16"})
-    assert made.training.precision == "bfloat16"
+    config = trial.trial_config("copy", "smoke", 0, {"training.precision": "bfloat16"})
+    assert config.training.precision == "bfloat16"
 
 
 def cut(path: Path) -> None:
@@ -144,7 +144,7 @@ def cut(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["checkpoint.pt", "best.pt"])
-def test_a_damaged_checkpoint_is_passed_over_and_said(ray, name):
+def test_a_damaged_checkpoint_is_skipped_and_noted(ray, name):
     run()
     expected = ray.results[-1]["objective"]
     first, second, third = ray.checkpoints()
@@ -159,7 +159,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(ray, name):
     assert ray.results[-1]["objective"] == expected
 
 
-def test_without_a_whole_checkpoint_it_begins_anew_and_says_so(ray):
+def test_without_an_intact_checkpoint_it_starts_over_and_notes_so(ray):
     run()
     expected = ray.results[-1]["objective"]
     for each in ray.checkpoints():
@@ -175,7 +175,7 @@ def test_without_a_whole_checkpoint_it_begins_anew_and_says_so(ray):
     assert ray.results[-1]["objective"] == expected
 
 
-def test_another_experiment_repeats_the_reports_and_not_the_work(ray, monkeypatch):
+def test_another_experiment_repeats_the_results_and_not_the_work(ray, monkeypatch):
     run()
     before = [(result["objective"], result[FINISHED]) for result in ray.results]
     ray.results.clear()
@@ -189,7 +189,7 @@ def test_another_experiment_repeats_the_reports_and_not_the_work(ray, monkeypatc
     assert len(ray.checkpoints()) == 1  # it has one of its own, should its process die
 
 
-def test_what_ray_knows_of_the_second_experiment_is_not_told_again(ray):
+def test_results_that_ray_has_are_not_sent_again(ray):
     run(updates=4)
     ray.start(1)
     run(updates=4)

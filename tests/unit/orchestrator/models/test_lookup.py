@@ -38,17 +38,17 @@ def test_a_run_is_found_by_its_folder_or_its_checkpoint(runs):
 
 
 def test_a_run_on_a_stand_in_says_so_and_uses_it_again(runs):
-    found = lookup.find(str(runs / "snli"), NO_STORE)
-    assert found.title.startswith("snli-standin, ")
-    assert found.task().data.provenance.name == "snli-standin"
+    model = lookup.find(str(runs / "snli"), NO_STORE)
+    assert model.title.startswith("snli-standin, ")
+    assert model.task().data.provenance.name == "snli-standin"
 
 
 def test_a_sweep_is_its_best_trial(recorded_sweep):
     plan, _, run_id = recorded_sweep
     for name in ("found", "sweeps/found"):
-        found = lookup.find(name, NO_STORE)
-        assert found.source == plan.folder / "best/trial-1/best.pt"
-        assert found.recorded == (plan.tracking_uri, run_id)
+        model = lookup.find(name, NO_STORE)
+        assert model.source == plan.folder / "best/trial-1/best.pt"
+        assert model.recorded == (plan.tracking_uri, run_id)
 
 
 def test_the_data_of_a_sweep_is_used_again_unless_other_data_is_named(tmp_path):
@@ -57,12 +57,12 @@ def test_the_data_of_a_sweep_is_used_again_unless_other_data_is_named(tmp_path):
     plan.save()
     fill(plan, [0.4])
     put_weights(plan, 0, "ptb")
-    found = lookup.find("texts", NO_STORE)
-    assert found.task().data.provenance.name == "ptb-standin"
+    model = lookup.find("texts", NO_STORE)
+    assert model.task().data.provenance.name == "ptb-standin"
     (tmp_path / "texts").rmdir()
     with pytest.raises(UserError, match="must be a readable directory"):
-        replace(found, data="auto").task(data="real")
-    assert found.task(str(tmp_path)).data.provenance.name == "ptb-standin"
+        replace(model, data="auto").task(data="real")
+    assert model.task(str(tmp_path)).data.provenance.name == "ptb-standin"
 
 
 def test_a_sweep_is_found_while_its_store_is_away():
@@ -76,9 +76,9 @@ def test_a_sweep_is_found_while_its_store_is_away():
 
 def test_an_mlflow_run_is_found_by_its_id(recorded_sweep):
     plan, _, run_id = recorded_sweep
-    found = lookup.find(run_id, plan.tracking_uri)
-    assert found.recorded == (plan.tracking_uri, run_id)
-    assert found.network("cpu").model.config.hidden == 16
+    model = lookup.find(run_id, plan.tracking_uri)
+    assert model.recorded == (plan.tracking_uri, run_id)
+    assert model.network("cpu").model.config.hidden == 16
 
 
 def test_the_run_of_a_whole_sweep_is_its_best_trial(recorded_sweep, monkeypatch, tmp_path):
@@ -123,10 +123,10 @@ def test_a_sweep_without_a_result_or_weights_is_refused():
 
 
 def test_other_data_than_that_of_the_run_is_refused(runs):
-    found = lookup.find(str(runs / "ptb"), NO_STORE)
-    changed = {**found.values["provenance"], "sha256": "0" * 64}
+    model = lookup.find(str(runs / "ptb"), NO_STORE)
+    changed = {**model.values["provenance"], "sha256": "0" * 64}
     other = lookup.RecordedModel(
-        found.source, {**found.values, "provenance": changed}, found.config, found.folder
+        model.source, {**model.values, "provenance": changed}, model.config, model.folder
     )
     with refusal("was trained on ptb-standin", "give that data"):
         other.task()

@@ -3,6 +3,7 @@
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
+from matplotlib import style
 
 from orchestrator.results import plots
 from orchestrator.results.records import Records
@@ -24,9 +25,10 @@ def test_history_importance_and_parallel_coordinates_are_drawn(study, tmp_path):
 
 
 def test_drawing_leaves_the_style_of_other_plots_alone(study, tmp_path):
-    before = dict(matplotlib.rcParams)
-    plots.draw_search(study, "bce", tmp_path)
-    after = dict(matplotlib.rcParams)
+    with style.context("default"):  # whatever style other tests have left behind
+        before = dict(matplotlib.rcParams)
+        plots.draw_search(study, "bce", tmp_path)
+        after = dict(matplotlib.rcParams)
     assert {key for key in before if before[key] != after[key]} == set()
 
 

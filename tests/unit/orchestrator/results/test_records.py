@@ -58,6 +58,16 @@ def test_a_validation_that_is_not_a_number_is_never_the_best():
     assert records.best(2) == [0]
 
 
+def test_the_best_validation_is_of_the_phase_whose_weights_are_kept():
+    plan = make_plan()
+    params = {**params_of(1e-3), "training.updates": "40", "memory.vary_cells_from": "0.5"}
+    # Validations at the updates 10 to 40; the weights of the first would be the best of all.
+    record(plan, 0, [0.1, 0.2, 0.4, 0.3], COMPLETE, params)
+    records = Records.load(plan)
+    assert records.objective(0) == 0.3
+    assert records.table()["step"].tolist() == [40]
+
+
 def test_running_and_stopped_trials_have_not_ended():
     plan = make_plan()
     record(plan, 0, [0.5], None, params_of(1e-3))

@@ -39,8 +39,8 @@ def test_the_first_is_the_champion_and_a_better_one_replaces_it(store):
     assert not offer(store, "first", 1.5)[0].champion
     verdict, run_id = offer(store, "first", 1.4)
     assert verdict.champion
-    held = champion.current_champion(client, "first")
-    assert (held.run_id, float(held.tags["value"]), int(held.version)) == (run_id, 1.4, 2)
+    current = champion.current_champion(client, "first")
+    assert (current.run_id, float(current.tags["value"]), int(current.version)) == (run_id, 1.4, 2)
 
 
 def test_where_more_is_better(store):
@@ -119,9 +119,9 @@ def test_the_registered_model_loads_by_its_alias_and_predicts_without_pickle(
         model = mlflow.pyfunc.load_model("models:/tardis-ptb@champion")
     finally:
         mlflow.set_tracking_uri(None)
-    made = model.predict(pd.DataFrame({"text": ["the "]}), params={"length": 7, "seed": 3})
-    assert len(made["continuation"][0]) == 7
-    assert made["bits_per_symbol"][0] > 0
+    prediction = model.predict(pd.DataFrame({"text": ["the "]}), params={"length": 7, "seed": 3})
+    assert len(prediction["continuation"][0]) == 7
+    assert prediction["bits_per_symbol"][0] > 0
     assert model.metadata.get_input_schema().input_names() == ["text"]
     assert not list((tmp_path / "model").rglob("*.pkl"))
 
@@ -130,6 +130,6 @@ def test_a_model_takes_sequences_of_any_length(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     export.save(put_weights(make_plan(), 0, "copy"), tmp_path / "model")
     model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
-    made = model.predict(np.zeros((3, 11, 10), np.float32))
-    assert made.shape == (3, 11, 8)
-    assert ((made > 0) & (made < 1)).all()
+    prediction = model.predict(np.zeros((3, 11, 10), np.float32))
+    assert prediction.shape == (3, 11, 8)
+    assert ((prediction > 0) & (prediction < 1)).all()

@@ -42,9 +42,9 @@ EVENTS = [
 
 @pytest.fixture
 def log(tmp_path: Path):
-    made = EventLog(tmp_path)
-    yield made
-    made.close()
+    log = EventLog(tmp_path)
+    yield log
+    log.close()
 
 
 def recorded(log: EventLog) -> list[Event]:
@@ -182,7 +182,7 @@ def test_a_full_disk_leaves_no_half_line(log: EventLog, monkeypatch: pytest.Monk
     assert len(recorded(log)) == 2
 
 
-def test_damage_in_the_middle_is_kept_aside(tmp_path: Path) -> None:
+def test_damage_in_the_middle_is_set_aside(tmp_path: Path) -> None:
     lines = [encode(event) for event in EVENTS]
     (tmp_path / "tracking.jsonl").write_bytes(b"".join([*lines[:3], b"\0\0\0\n", *lines[3:]]))
     log = EventLog(tmp_path)

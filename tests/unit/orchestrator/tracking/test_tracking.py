@@ -58,9 +58,9 @@ def uri(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def log(tmp_path: Path):
-    made = EventLog(tmp_path / "sweep")
-    yield made
-    made.close()
+    log = EventLog(tmp_path / "sweep")
+    yield log
+    log.close()
 
 
 def test_a_sweep_is_recorded(log: EventLog, uri: str) -> None:
@@ -145,7 +145,7 @@ def test_a_failed_trial_that_is_resumed(log: EventLog, uri: str) -> None:
     assert runs_of(uri)[None].info.status == "FINISHED"
 
 
-def test_a_sweep_that_is_extended_keeps_its_first_parameters(log: EventLog, uri: str) -> None:
+def test_an_extended_sweep_keeps_its_first_parameters(log: EventLog, uri: str) -> None:
     record(log, uri, SweepStarted("s", params={"trials": 8, "seed": 0}), SweepEnded("FINISHED"))
     record(log, uri, SweepStarted("s", {"extended": "yes"}, {"trials": 28, "scale": "small"}))
     parent = runs_of(uri)[None]
@@ -173,7 +173,7 @@ def test_files_and_folders_of_sweep_and_trial(log: EventLog, uri: str, tmp_path:
     assert (tmp_path / "store" / "artifacts").is_dir()  # beside the database, not in the cwd
 
 
-def test_what_the_store_refuses_is_put_aside(
+def test_what_the_store_refuses_is_set_aside(
     log: EventLog, uri: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     events = sweep_events(trials=2, steps=4)
@@ -211,7 +211,7 @@ def test_a_run_that_someone_deleted_does_not_stop_the_others(log: EventLog, uri:
     assert len(history(uri, runs[1])["constant"]) == 4
 
 
-def test_an_answer_that_came_too_late_leaves_no_twin(log: EventLog, uri: str) -> None:
+def test_an_answer_that_came_too_late_leaves_no_duplicate(log: EventLog, uri: str) -> None:
     events = sweep_events(trials=2, steps=4)
     record(log, uri, *events[:6])
     client, run = MlflowClient(uri), runs_of(uri)[1]
@@ -302,14 +302,14 @@ def test_a_uri_that_leads_nowhere(uri: str) -> None:
 def test_an_experiment_that_another_sweep_makes_meanwhile(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = prepare_store(uri, EXPERIMENT)
+    first = prepare_store(uri, EXPERIMENT)
     find, answers = MlflowClient.get_experiment_by_name, iter([True, False])
     monkeypatch.setattr(
         MlflowClient,
         "get_experiment_by_name",
         lambda client, name: None if next(answers) else find(client, name),
     )
-    assert prepare_store(uri, EXPERIMENT) == made
+    assert prepare_store(uri, EXPERIMENT) == first
 
 
 def test_an_experiment_that_was_deleted(uri: str) -> None:
@@ -378,7 +378,7 @@ def test_a_driver_killed_at_any_moment(tmp_path: Path, uri: str) -> None:
     check_sweep(uri, TRIALS, STEPS)
 
 
-def test_our_settings_give_way_to_what_the_user_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_settings_take_precedence_over_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "77")
     with pytest.raises(UserError, match="must be usable"):
         prepare_store(NOWHERE, EXPERIMENT)
