@@ -40,11 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             network, task, folder, model.title, options.split, options.example
         )
     print(f"{model.title}: {options.split} split, over {inspection.sequences} sequences")
-    for name, value in inspection.figures.items():
+    for name, value in inspection.metrics.items():
         print(f"  {name:<30}{value:>8.2f}")
-    for path in inspection.pictures:
+    for path in inspection.plots:
         print(f"written to {path}")
-    if run_id := lookup.record(model, {}, inspection.pictures, "inspect"):
+    if run_id := lookup.record(model, {}, inspection.plots, "inspect"):
         print(f"recorded in the run {run_id}")
     return 0
 

@@ -1,4 +1,4 @@
-"""TARDIS, its gradient estimators, its rivals and its tasks, on one machine."""
+"""TARDIS, its gradient estimators, the baselines and the tasks, on one machine."""
 
 from typing import TYPE_CHECKING, Any
 

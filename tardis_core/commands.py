@@ -23,5 +23,5 @@ def training_command(config: Config, directory: str | None = None, source: str =
 
 def data_options(directory: str | None, source: str) -> list[str]:
     """The words that make a command find the same data again; none if it needs no telling."""
-    told = ["--data-dir", directory] if directory else []
-    return told + (["--data", source] if source != "auto" else [])
+    words = ["--data-dir", directory] if directory else []
+    return words + (["--data", source] if source != "auto" else [])

@@ -103,8 +103,8 @@ def make_config(
         for part in (who, f"{who}@{scale}"):
             defaults |= task_class.recipes.get(part, {})
     # A preset speaks of TARDIS's memory and gates too; a model without them leaves that out.
-    known = {key: value for key, value in defaults.items() if _has(sections, key)}
-    return _build(task, model, estimator, scale, seed, sections, known | dict(overrides or {}))
+    applicable = {key: value for key, value in defaults.items() if _has(sections, key)}
+    return _build(task, model, estimator, scale, seed, sections, applicable | dict(overrides or {}))
 
 
 def has_setting(task: str, model: str, estimator: str | None, key: str) -> bool:
@@ -186,18 +186,18 @@ def _build(
         kind = _field_type(key, sections)
         section, _, field = key.partition(".")
         values[section][field] = convert(key, value, kind)
-    made = {name: cls(**values[name]) for name, cls in sections.items()}
+    built = {name: cls(**values[name]) for name, cls in sections.items()}
     return Config(
         task=task,
         model=model,
         estimator=estimator,
         scale=scale,
         seed=seed,
-        task_settings=made["task"],
-        model_settings=made["model"],
-        memory_settings=made.get("memory"),
-        estimator_settings=made.get("estimator"),
-        training=made["training"],
+        task_settings=built["task"],
+        model_settings=built["model"],
+        memory_settings=built.get("memory"),
+        estimator_settings=built.get("estimator"),
+        training=built["training"],
     )
 
 

@@ -1,4 +1,4 @@
-"""Errors that are the user's to mend: one sentence with the rule, the value and the choices."""
+"""Errors that the user can fix: one sentence with the rule, the value and the choices."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ class UserError(ValueError):
 
 
 class Diverged(RuntimeError):
-    """A training run produced a number that is not finite and cannot go on."""
+    """A training run produced a number that is not finite and cannot continue."""
 
 
 def choices(names: Iterable[str]) -> str:

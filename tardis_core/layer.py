@@ -2,7 +2,7 @@
 
 layer = Tardis(input_size=10, hidden_size=120)
 output, state = layer(x)                  # x (T, B, 10) -> output (T, B, layer.output_size)
-output, state = layer(more, detach(state))  # the text goes on, gradients end here
+output, state = layer(more, detach(state))  # the text continues, gradients end here
 """
 
 from typing import Any, NamedTuple
@@ -82,7 +82,7 @@ class Tardis(nn.Module):
 
         Args:
             x: (T, B, input_size), or (B, T, input_size) with `batch_first`.
-            state: of an earlier call, to go on from; None starts with an empty memory.
+            state: of an earlier call, to continue from; None starts with an empty memory.
             mask: (T, B), or (B, T); False where a sequence has no step.
 
         Returns:

@@ -19,15 +19,17 @@ DEFAULT_ORDERS = "6,7,8,9,10,11"
 
 def parser() -> Parser:
     """The options of the command."""
-    made = Parser(prog="python -m tardis_core.ngram", description=__doc__, parents=[data_parent()])
-    made.add_argument(
+    parser = Parser(
+        prog="python -m tardis_core.ngram", description=__doc__, parents=[data_parent()]
+    )
+    parser.add_argument(
         "--orders",
         default=DEFAULT_ORDERS,
         metavar="N,...",
         help="lengths of n-grams to try; validation chooses (default: %(default)s)",
     )
-    made.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    return made
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    return parser
 
 
 @command

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-SUCCESS = 0.02  # nats a bit: below it copy and recall count as solved
+SUCCESS = 0.02  # nats per bit: below it copy and recall count as solved
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from tardis_core.training import checkpoint
 from tardis_core.training.loop import Row, Trainer
 from tardis_core.training.run_folder import RunFolder, check_data, load_checkpoint
 
+LONGEST_SILENCE = 60  # seconds between two lines of a training without a terminal
 EXAMPLES = """
 examples:
   python -m tardis_core.train copy                              TARDIS with Gumbel-softmax
@@ -47,36 +48,42 @@ examples:
 
 def parser() -> Parser:
     """The options of the command."""
-    made = Parser(
+    parser = Parser(
         prog="python -m tardis_core.train",
         description=__doc__,
         epilog=EXAMPLES,
         parents=[device_parent(), data_parent()],
     )
-    made.add_argument("task", nargs="?", help=f"one of: {', '.join(TASKS.names())}")
-    made.add_argument("--model", help=f"one of: {', '.join(MODELS.names())} (default: tardis)")
-    made.add_argument(
+    parser.add_argument("task", nargs="?", help=f"one of: {', '.join(TASKS.names())}")
+    parser.add_argument("--model", help=f"one of: {', '.join(MODELS.names())} (default: tardis)")
+    parser.add_argument(
         "--estimator",
         help="how the gradient passes the discrete reads: "
         f"{', '.join(ESTIMATORS.names())} (default: gumbel)",
     )
-    made.add_argument(
+    parser.add_argument(
         "--scale",
         help=f"sizes and budget: {', '.join(SCALES)}; smoke takes about a minute, small fits a "
         "laptop, paper has the paper's sizes (default: small)",
     )
-    made.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, repeatable"
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a setting, repeatable; `--set help` lists all of them",
     )
-    made.add_argument("--seed", type=int, help="of weights, noise and data order (default: 0)")
-    made.add_argument("--out", metavar="DIR", help="folder of the run (default: a name in runs/)")
-    made.add_argument("--resume", metavar="DIR", help="go on with the run in this folder")
-    return made
+    parser.add_argument(
+        "--seed", type=int, help="seed of weights, noise and data order (default: 0)"
+    )
+    parser.add_argument("--out", metavar="DIR", help="folder of the run (default: a name in runs/)")
+    parser.add_argument("--resume", metavar="DIR", help="resume the run in this folder")
+    return parser
 
 
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train, or resume, and say what came of it."""
+    """Train or resume a run, and print its result."""
     options = parser().parse_args(arguments)
     if options.resume:
         trainer, folder = _resumed(options)
@@ -89,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not _train(trainer, folder):
         print(
             f"Stopped at update {trainer.update} of {trainer.config.training.updates}, saved. "
-            f"Go on with:\n  {_resume_command(folder, options)}"
+            f"Resume with:\n  {_resume_command(folder, options)}"
         )
         return EXIT_INTERRUPTED
     _report(trainer, folder, data_options(options.data_dir, options.data))
@@ -156,7 +163,7 @@ def _resumed(options: argparse.Namespace) -> tuple[Trainer, RunFolder]:
                 f"leave {name} out, or start a new run"
             )
     if options.set or options.out:
-        raise UserError("--resume goes on with the run as it is: leave --set and --out out")
+        raise UserError("--resume continues a run as it is: leave out --set and --out")
     trainer = Trainer(config, _data(options, config), options.device)
     _restore(trainer, values, path)
     return trainer, RunFolder.reopen(path if path.is_dir() else path.parent, trainer)
@@ -208,25 +215,27 @@ class _Interrupt:
 
 
 def _train(trainer: Trainer, folder: RunFolder) -> bool:
-    """Run to the end; False if it was interrupted, after saving."""
-    total, start = trainer.config.training.updates, trainer.update
-    bar = tqdm(total=total, initial=start, unit="update", disable=not sys.stderr.isatty())
-    started = time.perf_counter()
+    """Train to the end; False if it was interrupted and saved."""
+    total, lines, latest = trainer.config.training.updates, _Lines(trainer), ""
+    terminal = sys.stderr.isatty()
+    bar = tqdm(total=total, initial=trainer.update, unit="update", disable=not terminal)
 
     def on_update(loss: float) -> None:
         bar.update()
         bar.set_postfix_str(f"loss {loss:.4f}{latest}", refresh=False)
+        if not terminal and lines.due and not trainer.validation_due:
+            lines.print(loss)
 
-    latest = ""
     with bar, _Interrupt() as interrupt:
         try:
             for row in trainer.run(on_update, lambda: interrupt.asked):
                 folder.save(trainer)
-                latest = (
-                    f", {_metric_text(trainer, row)}, {row['symbols_per_second']:,.0f} symbols/s"
+                measured = (
+                    f"{_metric_text(trainer, row)}  {row['symbols_per_second']:,.0f} symbols/s"
                 )
-                if bar.disable:
-                    print(_line(trainer, row, start, started), flush=True)
+                latest = f", {measured.replace('  ', ', ')}"
+                if not terminal:
+                    lines.print(row["loss"], measured)
         except Diverged as error:
             raise Diverged(f"{error}; the last good checkpoint is {folder.checkpoint}") from error
         if interrupt.asked and not trainer.finished:
@@ -240,22 +249,33 @@ def _metric_text(trainer: Trainer, row: Row) -> str:
     return f"valid {name} {row[f'valid_{name}']:.4f}"
 
 
-def _line(trainer: Trainer, row: Row, start: int, started: float) -> str:
-    total = trainer.config.training.updates
-    pace = (time.perf_counter() - started) / max(1, trainer.update - start)
-    return (
-        f"update {trainer.update:>6}/{total}  loss {row['loss']:.4f}  "
-        f"{_metric_text(trainer, row)}  "
-        f"{row['symbols_per_second']:,.0f} symbols/s  "
-        f"{duration(pace * (total - trainer.update))} left"
-    )
+class _Lines:
+    """Progress without a terminal: one line per validation, and at least one per minute."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer, self._start = trainer, trainer.update
+        self._started = self._printed = time.perf_counter()
+
+    @property
+    def due(self) -> bool:
+        """Whether nothing has been printed for a minute."""
+        return time.perf_counter() - self._printed >= LONGEST_SILENCE
+
+    def print(self, loss: float, measured: str = "") -> None:
+        """Print the state of the training, with what a validation measured."""
+        self._printed = time.perf_counter()
+        update, total = self._trainer.update, self._trainer.config.training.updates
+        pace = (self._printed - self._started) / max(1, update - self._start)
+        words = [f"update {update:>6}/{total}", f"loss {loss:.4f}", measured]
+        words.append(f"{duration(pace * (total - update))} left")
+        print("  ".join(filter(None, words)), flush=True)
 
 
 def _report(trainer: Trainer, folder: RunFolder, data: list[str]) -> None:
-    """Measure the best weights on the test split, write and print the result.
+    """Evaluate the best weights on the test split, write and print the result.
 
     Args:
-        data: the options that find the data again.
+        data: the options of the command that name the data.
     """
     best = checkpoint.load(folder.best)
     trainer.network.load_state_dict(best["network"])

@@ -9,7 +9,7 @@ import torch
 
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Reproduction, Request, Row
 from tardis_core.analysis.gradients import Norms, all_norms, over_pairs, step_jacobians
-from tardis_core.analysis.path_pictures import draw_flow
+from tardis_core.analysis.path_plots import draw_flow
 from tardis_core.build import build_network, build_task
 from tardis_core.config import Config, make_config
 from tardis_core.models.network import Network

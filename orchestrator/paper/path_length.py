@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Reproduction, Request, Row
-from tardis_core.analysis.path_pictures import draw_cell_lengths
+from tardis_core.analysis.path_plots import draw_cell_lengths
 from tardis_core.analysis.paths import cell_lengths, expected_cell_length, simulate
 
 STEPS, CELLS, SIMULATIONS = 200, 50, 100

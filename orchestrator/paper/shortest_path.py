@@ -7,7 +7,7 @@ import pandas as pd
 
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Reproduction, Request, Row
 from tardis_core.analysis.access import sources
-from tardis_core.analysis.path_pictures import draw_shortest_paths
+from tardis_core.analysis.path_plots import draw_shortest_paths
 from tardis_core.analysis.paths import Paths, shortest_paths, simulate
 
 FROM, TO, SIMULATIONS = 50, 5, 200  # steps as the paper counts them, from 1

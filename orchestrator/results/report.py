@@ -71,4 +71,4 @@ def _memory_plots(weights: Path, data: Any) -> list[Path]:
     task = build_task(config, data)
     network = load_network(values, config, weights)
     title = f"{config.task}, {config.system}, scale {config.scale}"
-    return inspect_model(network, task, weights.parent / "inspect", title, "valid").pictures
+    return inspect_model(network, task, weights.parent / "inspect", title, "valid").plots

@@ -64,7 +64,7 @@ def sources(read_TN: np.ndarray, written_TN: np.ndarray, cells: int) -> np.ndarr
 
 @torch.no_grad()
 def record_access(network: Network, task: Task, batch: Batch) -> list[Access]:
-    """Run the network over sequences as at evaluation; steps that a sequence has not are left out.
+    """Run the network over sequences as at evaluation; steps that do not exist are left out.
 
     Raises:
         UserError: if the model does not choose single cells, as the LSTM does not

@@ -1,4 +1,4 @@
-"""The details of an evaluation as a table and as a picture."""
+"""The details of an evaluation as a table and as a plot."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ from tardis_core.tasks.details import Confusion, Curve, Detail
 
 
 def as_csv(detail: Detail) -> str:
-    """A row a point of a curve, or a row a true class."""
+    """One row per point of a curve, or per true class."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if isinstance(detail, Curve):

@@ -72,15 +72,15 @@ def step_jacobians(model: SequenceModel, x_TD: Tensor) -> StepJacobians:
     zx_T1G = controller.project_inputs(x_T1D)
     zeros_1H = x_T1D.new_zeros(1, controller.hidden)
     state = ControllerState(zeros_1H, zeros_1H)
-    found = []
+    jacobians = []
     for t, zx_1G in enumerate(zx_T1G):
         r_1Q = None if r_T1Q is None else r_T1Q[t]
-        found.append(_one_step(controller, zx_1G, r_1Q, state))
+        jacobians.append(_one_step(controller, zx_1G, r_1Q, state))
         state, _ = controller(zx_1G, r_1Q, state)
-    recurrence_TSS = torch.stack([A_SS for A_SS, _ in found])
+    recurrence_TSS = torch.stack([A_SS for A_SS, _ in jacobians])
     if not isinstance(model, WormholeModel):
         return StepJacobians(recurrence_TSS, None, np.full(len(x_TD), NEVER))
-    of_read_TSQ = torch.stack([of_read_SQ for _, of_read_SQ in found if of_read_SQ is not None])
+    of_read_TSQ = torch.stack([of_read_SQ for _, of_read_SQ in jacobians if of_read_SQ is not None])
     of_content_TSC = of_read_TSQ[..., model.memory_config.address :]  # addresses do not change
     reads = hidden.reads
     assert reads is not None, "models with wormholes report their reads"
@@ -133,21 +133,21 @@ def norms(split: Split, order: int | str = 2) -> Norms:
 def all_norms(steps: StepJacobians, order: int | str = 2) -> Norms:
     """Norms from every start (first axis) over every distance; not a number past the end."""
     length = len(steps.source_T)
-    found = Norms(*(np.full((length, length), np.nan) for _ in Norms._fields))
+    result = Norms(*(np.full((length, length), np.nan) for _ in Norms._fields))
     for start in range(length):
-        for into, values in zip(found, norms(split_jacobians(steps, start), order), strict=True):
+        for into, values in zip(result, norms(split_jacobians(steps, start), order), strict=True):
             into[start, : length - start] = values
-    return found
+    return result
 
 
-def over_pairs(found: Sequence[Norms], percentile: float = 50) -> Norms:
+def over_pairs(sequences: Sequence[Norms], percentile: float = 50) -> Norms:
     """Norms against distance over all pairs of steps: the median, or another percentile.
 
     Norms spread over many powers of ten, so a mean would show the few greatest alone. A wormhole
     joins few pairs of steps, so what it does shows at the upper percentiles first.
 
     Args:
-        found: `all_norms` of sequences of one length.
+        sequences: `all_norms` of sequences of one length.
     """
-    parts = zip(*found, strict=True)
+    parts = zip(*sequences, strict=True)
     return Norms(*(np.nanpercentile(np.concatenate(part), percentile, axis=0) for part in parts))

@@ -1,4 +1,4 @@
-"""A look inside a trained model: pictures of its memory access, and figures of how it is used."""
+"""A look inside a trained model: plots of its memory access, and metrics of how it is used."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -6,22 +6,22 @@ from typing import NamedTuple
 import numpy as np
 
 from tardis_core.analysis.access import NEVER, Access, record_access, sources
-from tardis_core.analysis.path_pictures import draw_paths_by_distance
+from tardis_core.analysis.path_plots import draw_paths_by_distance
 from tardis_core.analysis.paths import mean_by_distance, simulate
-from tardis_core.analysis.pictures import draw_access
+from tardis_core.analysis.plots import draw_access
 from tardis_core.models.network import Network
 from tardis_core.tasks.base import Split, Task
 
-SEQUENCES = 16  # whose reads the figures are taken from
+SEQUENCES = 16  # whose reads the metrics are computed from
 SIMULATIONS = 200
 
 
 class Inspection(NamedTuple):
-    """What was found, and the pictures of it."""
+    """The metrics and the plots."""
 
-    sequences: int  # that the figures were taken from
-    figures: dict[str, float]
-    pictures: list[Path]
+    sequences: int  # that the metrics are computed from
+    metrics: dict[str, float]
+    plots: list[Path]
 
 
 def inspect_model(
@@ -44,7 +44,7 @@ def inspect_model(
     access_png, paths_png = folder / "memory_access.png", folder / "path_lengths.png"
     draw_access(first, access_png, f"{title}, example {example}" if title else "")
     draw_paths_by_distance(_paths(accesses), paths_png, title)
-    return Inspection(len(accesses), _figures(accesses), [access_png, paths_png])
+    return Inspection(len(accesses), _metrics(accesses), [access_png, paths_png])
 
 
 def _paths(accesses: list[Access]) -> dict[str, np.ndarray]:
@@ -59,7 +59,7 @@ def _paths(accesses: list[Access]) -> dict[str, np.ndarray]:
     }
 
 
-def _figures(accesses: list[Access]) -> dict[str, float]:
+def _metrics(accesses: list[Access]) -> dict[str, float]:
     """How the memory is used, over all steps of all sequences."""
     source = np.concatenate([access.source_T for access in accesses])
     time = np.concatenate([np.arange(access.steps) for access in accesses])
@@ -68,7 +68,7 @@ def _figures(accesses: list[Access]) -> dict[str, float]:
     sure = [access.probability_TK[np.arange(access.steps), access.read_T] for access in accesses]
     distance = (time - source)[reached]
     often = np.bincount(distance, minlength=1)
-    figures = {
+    metrics = {
         "reads of an empty cell, %": 100 * float((~reached).mean()),
         "mean distance of a wormhole": float(distance.mean()) if len(distance) else 0.0,
         "most frequent distance": float(often.argmax()),
@@ -79,5 +79,5 @@ def _figures(accesses: list[Access]) -> dict[str, float]:
     for name in ("alpha", "beta"):
         gates = [getattr(access, f"{name}_T") for access in accesses]
         if gates[0] is not None:
-            figures[f"mean {name}"] = float(np.concatenate(gates).mean())
-    return figures
+            metrics[f"mean {name}"] = float(np.concatenate(gates).mean())
+    return metrics

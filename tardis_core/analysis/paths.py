@@ -85,17 +85,17 @@ def simulate(kind: str, steps: int, cells: int, count: int, rng: np.random.Gener
     return Choices(read_TN, WRITERS[kind](read_TN, cells, rng), cells)
 
 
-def cell_lengths(made: Choices) -> np.ndarray:
+def cell_lengths(choices: Choices) -> np.ndarray:
     """Question 1: the length of the path in each cell after the last step.
 
     Returns:
         length_NK
     """
-    steps, count = made.read_TN.shape
+    steps, count = choices.read_TN.shape
     everyone = np.arange(count)
-    length_NK = np.zeros((count, made.cells), np.int64)
-    for t in range(made.cells, steps):
-        length_NK[everyone, made.written_TN[t]] = length_NK[everyone, made.read_TN[t]] + 1
+    length_NK = np.zeros((count, choices.cells), np.int64)
+    for t in range(choices.cells, steps):
+        length_NK[everyone, choices.written_TN[t]] = length_NK[everyone, choices.read_TN[t]] + 1
     return length_NK
 
 
@@ -137,8 +137,8 @@ def mean_by_distance(source_TN: np.ndarray) -> Paths:
     steps = len(source_TN)
     length, outside = np.zeros(steps), np.zeros(steps)
     for start in range(steps):
-        found = shortest_paths(source_TN, start)
-        length[: steps - start] += found.length_TN[start:].mean(1)
-        outside[: steps - start] += found.outside_TN[start:].mean(1)
+        paths = shortest_paths(source_TN, start)
+        length[: steps - start] += paths.length_TN[start:].mean(1)
+        outside[: steps - start] += paths.outside_TN[start:].mean(1)
     pairs = np.arange(steps, 0, -1)  # T - d pairs lie d apart
     return Paths(length / pairs, outside / pairs)

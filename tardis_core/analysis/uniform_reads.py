@@ -25,5 +25,7 @@ def with_uniform_reads(network: Network, seed: int = 0) -> Network:
         uniform = Urmann(network.encoder.width, model.config, model.memory_config, None)
     uniform.controller, uniform.W_m = model.controller, model.W_m
     uniform.address_KA = model.address_KA
-    made = Network(network.encoder, uniform, network.head, network.memory_head, network.dropout)
-    return made.train(network.training)
+    uniform_network = Network(
+        network.encoder, uniform, network.head, network.memory_head, network.dropout
+    )
+    return uniform_network.train(network.training)

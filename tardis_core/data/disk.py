@@ -23,7 +23,7 @@ def sha256_of(path: Path | str) -> str:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}; mend its permissions") from error
+        raise UserError(f"{path} cannot be read: {error.strerror}; fix its permissions") from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -17,7 +17,7 @@ from tardis_core.errors import UserError
 
 _CONNECT_SECONDS = 10.0
 # A data set whose addresses failed for this long tries no further one: without a network every
-# command must go on with its stand-in soon.
+# command must soon continue with its stand-in.
 _PATIENCE_SECONDS = 4.0
 _CHUNK_BYTES = 1 << 20
 _log = logging.getLogger("tardis_core")
@@ -105,7 +105,7 @@ def _copy(response: IO[bytes], out: BinaryIO, file: RemoteFile, url: str) -> Non
 
 
 def _chunks(read: Callable[[], bytes], url: str) -> Iterator[bytes]:
-    """What `read` gives until it is empty; a network that fails is told from a disk that does."""
+    """The chunks that `read` gives; a failing network is distinguished from a failing disk."""
     while True:
         try:
             chunk = read()

@@ -138,7 +138,7 @@ def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except PermissionError as error:
-        raise UserError(f"{path.parent} cannot be read; mend its permissions") from error
+        raise UserError(f"{path.parent} cannot be read; fix its permissions") from error
 
 
 def _offline() -> bool:
@@ -150,10 +150,10 @@ def _verify(path: Path, file: RemoteFile) -> None:
     size = path.stat().st_size
     # The size alone shows a truncated file, and says more to people than a checksum.
     wrong_size = file.size is not None and size != file.size
-    found = "" if wrong_size else sha256_of(path)
-    if found == file.sha256:
+    digest = "" if wrong_size else sha256_of(path)
+    if digest == file.sha256:
         return
-    expected, got = f"SHA-256 {file.sha256[:12]}...", f"SHA-256 {found[:12]}..."
+    expected, got = f"SHA-256 {file.sha256[:12]}...", f"SHA-256 {digest[:12]}..."
     if wrong_size:
         expected, got = f"{file.size:,} bytes", f"{size:,} bytes"
     raise UserError(
@@ -174,23 +174,23 @@ def _find_cached(
 
 def _verify_once(folder: Path, files: Sequence[RemoteFile]) -> None:
     """Verify files of the cache, except those unchanged since they were last verified."""
-    known = _read_sidecar(folder / _SIDECAR)
+    verified = _read_sidecar(folder / _SIDECAR)
     stamps = {}
     for file in files:
         stat = (folder / file.name).stat()
         stamps[file.name] = [file.sha256, stat.st_size, stat.st_mtime_ns]
-        if known.get(file.name) != stamps[file.name]:
+        if verified.get(file.name) != stamps[file.name]:
             _verify(folder / file.name, file)
-    if any(known.get(name) != stamp for name, stamp in stamps.items()):
+    if any(verified.get(name) != stamp for name, stamp in stamps.items()):
         try:
-            write_atomically(folder / _SIDECAR, json.dumps(known | stamps).encode())
+            write_atomically(folder / _SIDECAR, json.dumps(verified | stamps).encode())
         except OSError:
             _log.debug("the cache %s is read-only: its files are verified at each use", folder)
 
 
 def _read_sidecar(path: Path) -> dict[str, object]:
     try:
-        known = json.loads(path.read_bytes())
+        verified = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return known if isinstance(known, dict) else {}
+    return verified if isinstance(verified, dict) else {}

@@ -100,8 +100,8 @@ def _gunzip(path: Path) -> bytes:
         raise _broken(path, "a whole gzip file", error) from error
 
 
-def _broken(path: Path, expected: str, found: object) -> UserError:
+def _broken(path: Path, expected: str, actual: object) -> UserError:
     return UserError(
-        f"{path} is not a sound MNIST file: expected {expected}, found {found}; "
+        f"{path} is not a sound MNIST file: expected {expected}, found {actual}; "
         "delete it and download it again, or use --data standin"
     )

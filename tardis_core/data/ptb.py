@@ -59,13 +59,13 @@ def load(directory: Path | str | None = None, source: str = "auto") -> TextCorpu
     files.check_source(source)
     if source == "standin":
         return _standin()
-    found = files.find("ptb", FILES, directory=directory)
-    if found is None:
+    paths = files.find("ptb", FILES, directory=directory)
+    if paths is None:
         wanted = [file.name for file in FILES]
         files.fall_back("ptb", wanted, directory=directory, source=source)
         return _standin()
-    lines = {s: found[f"ptb.{s}.txt"].read_text("utf-8").splitlines() for s in _PUBLISHED}
-    return corpus("ptb", True, f"the files in {found['ptb.train.txt'].parent}", lines)
+    lines = {s: paths[f"ptb.{s}.txt"].read_text("utf-8").splitlines() for s in _PUBLISHED}
+    return corpus("ptb", True, f"the files in {paths['ptb.train.txt'].parent}", lines)
 
 
 def _standin() -> TextCorpus:
@@ -96,10 +96,10 @@ def corpus(name: str, real: bool, origin: str, lines: Mapping[str, list[str]]) -
 def encode(text: str, symbols: Sequence[str], what: str) -> np.ndarray:
     """The ids of a text's characters; `what` names the text in an error."""
     require(len(symbols) <= 256, f"a text has at most 256 different characters, not {len(symbols)}")
-    known = _code_points("".join(symbols))
+    code_points = _code_points("".join(symbols))
     points = _code_points(text)
-    ids = np.minimum(np.searchsorted(known, points), len(known) - 1)
-    unseen = points[known[ids] != points]
+    ids = np.minimum(np.searchsorted(code_points, points), len(code_points) - 1)
+    unseen = points[code_points[ids] != points]
     if len(unseen):
         raise UserError(
             f"{what} holds {chr(unseen[0])!r}, which is not in the training text; "

@@ -98,9 +98,9 @@ def load(directory: Path | str | None = None, source: str = "auto") -> PairCorpu
     place = files.first_place("snli", names, directory)
     if place is not None:
         return _load_directory(place)
-    found = files.find("snli", [ARCHIVE], directory=directory)
-    if found is not None:
-        return _load_archive(found[ARCHIVE.name])
+    paths = files.find("snli", [ARCHIVE], directory=directory)
+    if paths is not None:
+        return _load_archive(paths[ARCHIVE.name])
     wanted = (ARCHIVE.name, _TRAIN, _VALID, _TEST)
     files.fall_back("snli", wanted, directory=directory, source=source)
     return _standin()
@@ -145,20 +145,20 @@ def _scratch(parent: Path) -> Iterator[Path]:
 
 
 def _corpus(arrays: dict[str, np.ndarray], origin: str) -> PairCorpus:
-    found = tuple(len(arrays[f"{split}_labels"]) for split in _SPLITS)
-    if found == _COMPLETE:
+    sizes = tuple(len(arrays[f"{split}_labels"]) for split in _SPLITS)
+    if sizes == _COMPLETE:
         return _assemble(arrays, "snli", real=True, complete=True, origin=origin)
-    origin += f", only a part of SNLI: {found[0]:,} of {_COMPLETE[0]:,} training pairs"
+    origin += f", only a part of SNLI: {sizes[0]:,} of {_COMPLETE[0]:,} training pairs"
     return _assemble(arrays, "snli-subset", real=True, complete=False, origin=origin)
 
 
 def _standin() -> PairCorpus:
-    made = [
+    lines = [
         [(premise, hypothesis, LABELS.index(label)) for premise, hypothesis, label in pairs]
         for pairs in (make_pairs(count, seed) for count, seed in _STANDIN)
     ]
     origin = "made up by tardis_core.data.standin_pairs"
-    return _assemble(_parse(made), "snli-standin", real=False, complete=False, origin=origin)
+    return _assemble(_parse(lines), "snli-standin", real=False, complete=False, origin=origin)
 
 
 def _read(path: Path) -> Iterator[Record]:
@@ -198,18 +198,18 @@ def _parse(splits: Iterable[Iterable[Record]]) -> dict[str, np.ndarray]:
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     arrays: dict[str, np.ndarray] = {}
-    known: list[str] = []
+    vocabulary: list[str] = []
     for split, records in zip(_SPLITS, splits, strict=True):
-        arrays |= {f"{split}_{name}": made for name, made in _flatten(records, numbers).items()}
-        known = known or list(numbers)
+        arrays |= {f"{split}_{name}": array for name, array in _flatten(records, numbers).items()}
+        vocabulary = vocabulary or list(numbers)
     counts = np.bincount(np.concatenate([arrays["train_premise"], arrays["train_hypothesis"]]))
-    order = sorted(range(len(known)), key=lambda i: (-counts[i], known[i]))
+    order = sorted(range(len(vocabulary)), key=lambda i: (-counts[i], vocabulary[i]))
     ids = np.full(len(numbers), UNK, dtype=np.int32)
     ids[order] = np.arange(len(order)) + len(SPECIAL)
     for name in arrays:
         if name.endswith(("premise", "hypothesis")):
             arrays[name] = ids[arrays[name]]
-    words = "\n".join([*SPECIAL, *(known[i] for i in order)])
+    words = "\n".join([*SPECIAL, *(vocabulary[i] for i in order)])
     return arrays | {"words": np.frombuffer(words.encode("utf-8", "surrogatepass"), dtype=np.uint8)}
 
 

@@ -75,14 +75,14 @@ def _pair(rng: Random, label: str) -> tuple[str, str, str]:
 
 def _premise(rng: Random, who: str, scene: list[str], untold: int) -> str:
     colour, deed, place, weather = ("" if i == untold else value for i, value in enumerate(scene))
-    told = [
+    facts = [
         f"a {who}",
         f"in a {colour} {rng.choice(['coat', 'scarf'])}" if colour else "",
         f"is {deed}" if deed else "is there",
         f"near the {place}" if place else "",
         f"while it is {weather}" if weather else "",
     ]
-    return " ".join(part for part in told if part) + " ."
+    return " ".join(part for part in facts if part) + " ."
 
 
 def _hypothesis(rng: Random, who: str, about: int, value: str) -> str:

@@ -202,12 +202,12 @@ def convert_all(images: np.ndarray, rngs: Sequence[np.random.Generator]) -> list
     # (x, y) of all points, image by image and column by column: of two starts alike the left one
     points = np.argwhere(ink.swapaxes(-2, -1))[:, 1:]
     firsts = np.cumsum(counts) - counts
-    found: list[np.ndarray] = [to_rows(points[:0])] * len(images)
+    converted: list[np.ndarray] = [to_rows(points[:0])] * len(images)
     for count in np.unique(counts[counts > 0]).tolist():
         group = np.flatnonzero(counts == count).tolist()
         points_of = points[firsts[group, None] + np.arange(count)]
         ties = np.stack([_tie_breaks(count, rngs[i]) for i in group])
         paths = np.take_along_axis(points_of, pen_orders(points_of, ties)[..., None], axis=1)
         for i, path in zip(group, paths, strict=True):
-            found[i] = to_rows(path)
-    return found
+            converted[i] = to_rows(path)
+    return converted

@@ -155,11 +155,11 @@ def _convert_splits(sources: Mapping[str, _Source]) -> dict[str, Digits]:
 
 
 def _convert(source: _Source, bar: tqdm) -> Digits:
-    found: list[np.ndarray] = []
+    rows: list[np.ndarray] = []
     for start in range(0, len(source.images), _CHUNK):
         images = source.images[start : start + _CHUNK]
         seeds = range(source.first + start, source.first + start + len(images))
-        found += stroke_converter.convert_all(images, [np.random.default_rng(s) for s in seeds])
+        rows += stroke_converter.convert_all(images, [np.random.default_rng(s) for s in seeds])
         bar.update(len(images))
-    ends = np.cumsum([0, *map(len, found)], dtype=np.int64)
-    return Digits(np.concatenate(found), ends, source.labels.astype(np.uint8))
+    ends = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return Digits(np.concatenate(rows), ends, source.labels.astype(np.uint8))

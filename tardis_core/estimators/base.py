@@ -68,7 +68,7 @@ class Estimator(nn.Module, ABC):
         """The read weights w_BK: exactly one-hot forward, whatever their gradient."""
 
     def loss(self, episode: Episode) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """What is added to the loss of the task, and figures worth watching."""
+        """What is added to the loss of the task, and metrics worth watching."""
         return None, {}
 
 

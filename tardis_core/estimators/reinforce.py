@@ -69,12 +69,21 @@ class ReinforceConfig:
             require(value >= 0, f"estimator.{name} must not be negative: {value}")
 
 
-def discounted_returns(reward_TB: Tensor, gamma: float) -> Tensor:
-    """sum over j >= t of gamma^(j - t) reward_j, for each t."""
+def discounted_returns(reward_TB: Tensor, gamma: float, mask_TB: Tensor) -> Tensor:
+    """sum over j >= t of gamma^(j - t) reward_j, for each t, where only existing steps count.
+
+    Padding between t and j, which depends on the other sequences of the batch, discounts nothing.
+
+    Args:
+        reward_TB: any number of further axes may follow.
+        mask_TB: not 0 where the step exists; as many axes as the rewards.
+    """
     total_B = torch.zeros_like(reward_TB[0])
     returns = []
-    for reward_B in reversed(reward_TB.unbind()):
-        total_B = reward_B + gamma * total_B
+    for reward_B, mask_B in zip(
+        reversed(reward_TB.unbind()), reversed(mask_TB.unbind()), strict=True
+    ):
+        total_B = torch.where(mask_B > 0, reward_B + gamma * total_B, total_B)
         returns.append(total_B)
     return torch.stack(returns[::-1])
 
@@ -138,17 +147,19 @@ class Reinforce(Estimator):
         )
         if episode.tried is None:
             centred_TB = (reward_TB - baseline_TB.detach()) * mask_TB
-            return_TB = discounted_returns(centred_TB, self.config.gamma)
+            return_TB = discounted_returns(centred_TB, self.config.gamma, mask_TB)
             value = (self._normalise(return_TB, mask_TB) * sum(chosen_TB) * mask_TB).sum()
         else:
             value = self._value_of_tried(episode.tried, share, episode)
         policy = -value / steps
+        # DEVIATION(eq 16): the weight of the policy and the entropy bonus are ours; without them,
+        # as in the paper, `weight` is 1 and `entropy` 0.
         entropy = (sum(entropy_TB) * mask_TB).sum() / steps
         loss = self.config.weight * (policy - self._entropy_bonus(episode.progress) * entropy)
         if self.input_baseline is not None:
             loss = loss + ((reward_TB - baseline_TB).square() * mask_TB).sum() / steps
-        figures = {"reward": (reward_TB * mask_TB).sum() / steps, "read_entropy": entropy.detach()}
-        return loss, figures
+        metrics = {"reward": (reward_TB * mask_TB).sum() / steps, "read_entropy": entropy.detach()}
+        return loss, metrics
 
     def _value_of_tried(self, tried: Tried, share: float, episode: Episode) -> Tensor:
         """The expected return of one read of each sequence, W times: it stands for the last W.
@@ -161,7 +172,8 @@ class Reinforce(Estimator):
         reward_WBK = _mix(tried.reward_WBK, tried.memory_reward_WBK, share)
         (W, B), T = reward_WBK.shape[:2], len(episode.pi_TBK)
         everyone = torch.arange(B, device=tried.step_B.device)
-        return_WBK = discounted_returns(reward_WBK, self.config.gamma)
+        mask_WB1 = episode.mask_TB[T - W :].unsqueeze(-1)
+        return_WBK = discounted_returns(reward_WBK, self.config.gamma, mask_WB1)
         return_BK = return_WBK[tried.step_B - (T - W), everyone]
         p_BK = torch.softmax(episode.pi_TBK[tried.step_B, everyone], dim=-1)
         # The odds add up to one, so that a constant changes nothing; it keeps the numbers small.

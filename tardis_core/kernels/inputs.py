@@ -54,7 +54,7 @@ class Fixed(NamedTuple):
 
 
 def needed_backward(trained: Trained, fixed: Fixed) -> Fixed:
-    """Without the noise of the reads, a number a cell, where the choice passes no gradient."""
+    """Without the noise of the reads, one number per cell, where reads pass no gradient."""
     return fixed if trained.w_tau_1H is not None else fixed._replace(read_noise_TBK=None)
 
 
@@ -106,5 +106,5 @@ class Outputs(NamedTuple):
 
     def choices(self) -> tuple[Tensor, ...]:
         """Those that have no gradient."""
-        made = (self.read_TB, self.written_TB, self.reads_BK, self.last_read_BK, self.steps_B)
-        return tuple(each for each in made if each is not None)
+        chosen = (self.read_TB, self.written_TB, self.reads_BK, self.last_read_BK, self.steps_B)
+        return tuple(each for each in chosen if each is not None)

@@ -39,7 +39,7 @@ def run(trained: Trained, fixed: Fixed) -> Outputs:
 class _Tapes:
     """The memory of the last tape, for the next one.
 
-    Fresh memory costs a visit of the operating system a page, a tenth of the time of a step.
+    The operating system provides fresh memory page by page: a tenth of the time of a step.
     """
 
     _spare: ClassVar[list[Tensor]] = []  # at most one
@@ -101,11 +101,11 @@ class _Sequence(torch.autograd.Function):
         kept = dict(zip(ctx.names, saved[len(trained) :], strict=True))
         tape, keep = ctx.tape, _graph_is_kept()
         kept["tape"] = tape.clone() if keep else tape
-        made = _backward(ctx.sizes, trained, ctx.fixed, kept, Outputs._make(gradients))
+        slopes = _backward(ctx.sizes, trained, ctx.fixed, kept, Outputs._make(gradients))
         if not keep:
             ctx.tape = None
             _Tapes.give_back(tape)
-        return None, *made
+        return None, *slopes
 
 
 def _sizes(trained: Trained, fixed: Fixed, keep: bool) -> library.Sizes:
@@ -151,40 +151,40 @@ def _forward(
     """Run it; also returns what backward needs beside the tape."""
     T, B, _, H, K, A, C, *_ = sizes
     new, integers = trained.x_TBD.new_empty, torch.int64
-    made: Tensors = {"h_TBH": new(T + 1, B, H)}  # the state before each step, and after the last
+    tensors: Tensors = {"h_TBH": new(T + 1, B, H)}  # the state before each step, and after the last
     final: Tensors = {"h_BH": new(B, H), "c_BH": new(B, H)}
     if fixed.mask_TB is not None:
-        made["h_out_TBH"] = new(T, B, H)
+        tensors["h_out_TBH"] = new(T, B, H)
     if K:
-        made["r_TBQ"] = new(T, B, A + C)
-        made["pi_TBK"] = new(T, B, K)
-        made["read_TB"] = new(T, B, dtype=integers)
-        made["written_TB"] = new(T, B, dtype=integers)
+        tensors["r_TBQ"] = new(T, B, A + C)
+        tensors["pi_TBK"] = new(T, B, K)
+        tensors["read_TB"] = new(T, B, dtype=integers)
+        tensors["written_TB"] = new(T, B, dtype=integers)
         final["content_BKC"] = new(B, K, C)
         final["reads_BK"] = new(B, K)
         final["last_BK"] = new(B, K)
         final["steps_B"] = new(B, dtype=integers)
     if sizes.reset:
-        made["reset_TB2"] = new(T, B, 2)
+        tensors["reset_TB2"] = new(T, B, 2)
     room = {} if tape is None else {"tape": tape}
-    library.run(sizes, _inputs(trained, fixed) | made | final | room, backward=False)
+    library.run(sizes, _inputs(trained, fixed) | tensors | final | room, backward=False)
     outputs = Outputs(
-        h_TBH=made["h_out_TBH"] if "h_out_TBH" in made else made["h_TBH"][1:],
-        r_TBQ=made.get("r_TBQ"),
-        pi_TBK=made.get("pi_TBK"),
-        reset_TB2=made.get("reset_TB2"),
+        h_TBH=tensors["h_out_TBH"] if "h_out_TBH" in tensors else tensors["h_TBH"][1:],
+        r_TBQ=tensors.get("r_TBQ"),
+        pi_TBK=tensors.get("pi_TBK"),
+        reset_TB2=tensors.get("reset_TB2"),
         h_BH=final["h_BH"],
         c_BH=final["c_BH"],
         content_BKC=final.get("content_BKC"),
-        read_TB=made.get("read_TB"),
-        written_TB=made.get("written_TB"),
+        read_TB=tensors.get("read_TB"),
+        written_TB=tensors.get("written_TB"),
         reads_BK=final.get("reads_BK"),
         last_read_BK=final.get("last_BK"),
         steps_B=final.get("steps_B"),
     )
     if K:
-        made |= {name: final[name] for name in ("content_BKC", "steps_B")}
-    return outputs, made
+        tensors |= {name: final[name] for name in ("content_BKC", "steps_B")}
+    return outputs, tensors
 
 
 def _backward(
@@ -201,21 +201,23 @@ def _backward(
     # Without a gradient of the choice or of the logits, the addressing has none.
     addressed = sizes.soft or gradients.pi_TBK is not None
 
-    made: dict[str, Tensor] = {}
+    slopes: dict[str, Tensor] = {}
     for name, each in trained._asdict().items():
         if each is None or (name in _ADDRESSING and not addressed):
             continue
         if name == "x_TBD" and not each.requires_grad:
             continue
         if name in _STATE:  # in: the gradient of the state at the end
-            made[name] = _start(getattr(gradients, name), each)
+            slopes[name] = _start(getattr(gradients, name), each)
         else:
-            made[name] = each.new_empty(each.shape)
-    if "content_BKC" not in made and gradients.content_BKC is not None:  # it was empty at the start
+            slopes[name] = each.new_empty(each.shape)
+    if (
+        "content_BKC" not in slopes and gradients.content_BKC is not None
+    ):  # it was empty at the start
         kept["dcontent_BKC"] = _start(gradients.content_BKC, kept["content_BKC"])
-    outgoing = {f"d{name}": each for name, each in made.items()}
+    outgoing = {f"d{name}": each for name, each in slopes.items()}
     library.run(sizes, _inputs(trained, fixed) | kept | incoming | outgoing, backward=True)
-    return Trained._make(made.get(name) for name in Trained._fields)
+    return Trained._make(slopes.get(name) for name in Trained._fields)
 
 
 def _start(gradient: Tensor | None, like: Tensor) -> Tensor:

@@ -36,11 +36,11 @@ def over_time(slopes: Tensor, seen: Tensor) -> Tensor:
 class MemoryBackward:
     """The memory on its way back, and the gradients of all that belongs to it."""
 
-    def __init__(self, trained: Trained, fixed: Fixed, tape: Tape, made: Outputs) -> None:
-        self.trained, self.fixed, self.tape, self.incoming = trained, fixed, tape, made
+    def __init__(self, trained: Trained, fixed: Fixed, tape: Tape, incoming: Outputs) -> None:
+        self.trained, self.fixed, self.tape, self.incoming = trained, fixed, tape, incoming
         self.soft = trained.w_tau_1H is not None
-        self.addressed = self.soft or made.pi_TBK is not None
-        self.dcontent_BKC = start(made.content_BKC, tape.content_BKC)
+        self.addressed = self.soft or incoming.pi_TBK is not None
+        self.dcontent_BKC = start(incoming.content_BKC, tape.content_BKC)
         self.dmicro_TBC = torch.empty_like(tape.micro_TBC)
         self.content_BKC = tape.content_BKC.clone()
         if not self.addressed:
@@ -128,28 +128,30 @@ class MemoryBackward:
     def weights(self) -> dict[str, Tensor]:
         """The gradients of the weights of the memory and of the state that it began with."""
         trained, tape = self.trained, self.tape
-        made = {"W_m_CH": over_time(self.dmicro_TBC, tape.h_out_TBH)}
+        slopes_by_name = {"W_m_CH": over_time(self.dmicro_TBC, tape.h_out_TBH)}
         if self.addressed:
             h_TBH, K = tape.hr_TBS[..., : trained.W_h_GH.shape[1]], self.content_BKC.shape[1]
             order_K = torch.arange(K, device=h_TBH.device)
             written_TBK = (tape.written_TB.unsqueeze(2) == order_K).to(h_TBH.dtype)
-            made["read_W_x_PD"] = over_time(self.dcommon_TBP, trained.x_TBD)
-            made["read_b_P"] = self.dcommon_TBP.sum((0, 1))
-            made["read_W_h_PH"] = over_time(self.dcommon_TBP, h_TBH)
-            made["read_W_u_PK"] = over_time(self.dcommon_TBP, tape.usage_TBK)
-            made["read_W_c_PC"] = over_time(self.drow_TBP, tape.micro_TBC)
-            made["address_KP"] = over_time(written_TBK, self.drow_TBP) + self.dcells_BKP.sum(0)
-            made["a_P"] = self.da_P
+            slopes_by_name["read_W_x_PD"] = over_time(self.dcommon_TBP, trained.x_TBD)
+            slopes_by_name["read_b_P"] = self.dcommon_TBP.sum((0, 1))
+            slopes_by_name["read_W_h_PH"] = over_time(self.dcommon_TBP, h_TBH)
+            slopes_by_name["read_W_u_PK"] = over_time(self.dcommon_TBP, tape.usage_TBK)
+            slopes_by_name["read_W_c_PC"] = over_time(self.drow_TBP, tape.micro_TBC)
+            slopes_by_name["address_KP"] = over_time(
+                written_TBK, self.drow_TBP
+            ) + self.dcells_BKP.sum(0)
+            slopes_by_name["a_P"] = self.da_P
             if trained.content_BKC is not None:
-                made["read_W_c_PC"] += over_time(self.dcells_BKP, trained.content_BKC)
+                slopes_by_name["read_W_c_PC"] += over_time(self.dcells_BKP, trained.content_BKC)
                 if self.fixed.attached:
                     self.dcontent_BKC += self.dcells_BKP @ trained.read_W_c_PC
             if self.soft:
-                made["w_tau_1H"] = over_time(self.dtau_TB1, h_TBH)
-                made["b_tau_1"] = self.dtau_TB1.sum((0, 1))
+                slopes_by_name["w_tau_1H"] = over_time(self.dtau_TB1, h_TBH)
+                slopes_by_name["b_tau_1"] = self.dtau_TB1.sum((0, 1))
         if trained.content_BKC is not None:
-            made["content_BKC"] = self.dcontent_BKC
-        return made
+            slopes_by_name["content_BKC"] = self.dcontent_BKC
+        return slopes_by_name
 
 
 class Slopes(NamedTuple):
@@ -237,14 +239,14 @@ def backward(trained: Trained, fixed: Fixed, tape: Tape, incoming: Outputs) -> T
         dh_BH = dh_BH if part_BH is None else dh_BH + part_BH
         if held is not None:
             dh_BH, dc_BH = dh_BH + held[0], dc_BH + held[1]
-    made = {"h_BH": dh_BH, "c_BH": dc_BH}
-    made |= _controller_weights(trained, fixed, tape, slopes)
-    made |= {} if memory is None else memory.weights()
+    slopes_by_name = {"h_BH": dh_BH, "c_BH": dc_BH}
+    slopes_by_name |= _controller_weights(trained, fixed, tape, slopes)
+    slopes_by_name |= {} if memory is None else memory.weights()
     if trained.x_TBD.requires_grad:
-        made["x_TBD"] = slopes.z_TBG @ reset_first(trained.W_x_GD, trained)
+        slopes_by_name["x_TBD"] = slopes.z_TBG @ reset_first(trained.W_x_GD, trained)
         if memory is not None and memory.addressed and fixed.attached:
-            made["x_TBD"] += memory.dcommon_TBP @ trained.read_W_x_PD
-    return Trained._make(made.get(name) for name in Trained._fields)
+            slopes_by_name["x_TBD"] += memory.dcommon_TBP @ trained.read_W_x_PD
+    return Trained._make(slopes_by_name.get(name) for name in Trained._fields)
 
 
 def _controller_weights(
@@ -259,11 +261,11 @@ def _controller_weights(
     else:
         dW_GS = over_time(dz_TBG, tape.hr_TBS)
     db_G = dz_TBG.sum((0, 1)).roll(-R)
-    made = {"W_x_GD": over_time(dz_TBG, trained.x_TBD).roll(-R, 0)}
-    made["W_h_GH"] = dW_GS[:, :H].roll(-R, 0)
+    slopes_by_name = {"W_x_GD": over_time(dz_TBG, trained.x_TBD).roll(-R, 0)}
+    slopes_by_name["W_h_GH"] = dW_GS[:, :H].roll(-R, 0)
     if trained.W_r_GQ is not None:
-        made["W_r_GQ"] = dW_GS[:, H:].roll(-R, 0)
+        slopes_by_name["W_r_GQ"] = dW_GS[:, H:].roll(-R, 0)
     if trained.gain_4H is not None:  # what is normalised gets its bias afterwards
         db_G[: 4 * H] = slopes.bias_4H.flatten()
-        made["gain_4H"] = slopes.gain_4H
-    return made | {"b_G": db_G}
+        slopes_by_name["gain_4H"] = slopes.gain_4H
+    return slopes_by_name | {"b_G": db_G}

@@ -52,7 +52,7 @@ def read_and_hidden_weights(trained: Trained) -> Tensor:
 
 
 def at_cell(place_B: Tensor, width: int) -> Tensor:
-    """The index of one cell a sample, for gather and scatter on a BK* tensor."""
+    """The index of one cell per sample, for gather and scatter on a BK* tensor."""
     return place_B.view(-1, 1, 1).expand(-1, 1, width)
 
 
@@ -178,7 +178,7 @@ def _controller(
     H, R = c_BH.shape[1], tape.z_TBG.shape[2] - 4 * c_BH.shape[1]
     z_BG, hr_BS = tape.z_TBG[t], tape.hr_TBS[t]
     if fixed.reset:
-        early = R + 3 * H  # what is known before alpha and beta are
+        early = R + 3 * H  # what does not need alpha and beta
         z_BG[:, :early].addmm_(hr_BS, W_GS[:early].t())
         noise = fixed.reset_noise_TB2
         logit_B2 = z_BG[:, :R] if noise is None else z_BG[:, :R] + noise[t]

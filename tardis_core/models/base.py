@@ -173,20 +173,20 @@ def unroll(
 
     Args:
         step: called with the state and one step of each of `over`; returns the new state and a
-            tuple of what the step made.
+            tuple of its outputs.
         over: sequences, time first; those that are None stay None.
 
     Returns:
-        what the steps made, stacked, in the order of the step's tuple; and the last state
+        the outputs of all steps, stacked, in the order of the step's tuple; and the last state
     """
     length = next(len(each) for each in over if each is not None)
     steps = zip(*([None] * length if each is None else each.unbind() for each in over), strict=True)
-    made = []
+    outputs_by_step = []
     for t, inputs in enumerate(steps):
         new, outputs = step(state, *inputs)
         state = new if mask_TB is None else keep_where_masked(mask_TB[t], new, state)
-        made.append(outputs)
-    return [torch.stack(each) for each in zip(*made, strict=True)], state
+        outputs_by_step.append(outputs)
+    return [torch.stack(each) for each in zip(*outputs_by_step, strict=True)], state
 
 
 def dropout_mask(
@@ -194,8 +194,8 @@ def dropout_mask(
 ) -> Tensor | None:
     """A mask of zeros and 1 / (1 - rate), or None where nothing is dropped.
 
-    Drawing a number an element takes longer than all else around it. Four are made of each: the
-    rate is rounded to a multiple of 2^-16, and the scale is that of the rounded one.
+    Drawing one number per element takes longer than all else around it, so each number serves four
+    elements: the rate is rounded to a multiple of 2^-16, and the scale is that of the rounded rate.
     """
     if rate == 0:
         return None

@@ -72,7 +72,7 @@ class Controller(nn.Module):
         c           = f c + i g
         h           = o tanh(c)
 
-    One matrix a source (h, x, r) holds the rows of all gates and, last, of alpha and beta.
+    One matrix per source (h, x, r) holds the rows of all gates and, last, of alpha and beta.
     """
 
     def __init__(

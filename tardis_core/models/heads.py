@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from tardis_core.models.base import drop
+from tardis_core.models.base import dropout_mask
 
 
 class OutputHead(nn.Module):
@@ -18,24 +18,32 @@ class OutputHead(nn.Module):
         self.W_o = nn.Linear(width, outputs)
         self.dropout = dropout
 
+    def draw_dropout(self, steps: int, like: Tensor, generator: torch.Generator) -> Tensor | None:
+        """The mask_NG on the hidden layer for so many steps, or None where nothing is dropped."""
+        return dropout_mask((steps, self.W_o.in_features), self.dropout, like, generator)
+
     def forward(
-        self, h_TBH: Tensor, r_TBQ: Tensor | None, generator: torch.Generator | None = None
+        self, h_TBH: Tensor, r_TBQ: Tensor | None, dropout_NG: Tensor | None = None
     ) -> Tensor:
-        """Logits_TBO; a generator switches dropout on."""
+        """Logits_TBO; the mask is that of all steps in a row."""
         g_TBG = self.g_h(h_TBH)
         if self.g_r is not None:
             g_TBG = g_TBG + self.g_r(r_TBQ)
         g_TBG = torch.relu(g_TBG)
-        if generator is not None:
-            g_TBG = drop(g_TBG, self.dropout, generator)
+        if dropout_NG is not None:
+            g_TBG = g_TBG * dropout_NG.view_as(g_TBG).to(g_TBG.dtype)
         return self.W_o(g_TBG)
 
 
 class MemoryHead(nn.Module):
     """Eq. (17): W_r r + W_x x, the prediction from what was read alone.
 
-    DEVIATION(eq 17): the paper does not say what its cost trains. Detached, the default, it is the
-    parameters of this head alone; attached also what the memory holds.
+    Its cost trains the parameters of this head alone, as the paper says ("we do not backpropagate
+    through r").
+
+    DEVIATION(eq 17): r is the whole of what was read, the fixed address of the cell included, and
+    so tells which cell it was; there is a bias. Attached, which is not the default, the cost also
+    trains what the memory holds.
     """
 
     def __init__(self, read_width: int, inputs: int, outputs: int, attached: bool = False) -> None:

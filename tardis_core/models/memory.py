@@ -1,4 +1,4 @@
-"""The external memory: M = [address | content], one cell read and one cell written a step.
+"""The external memory: M = [address | content], one cell read and one cell written per step.
 
 Letters: B batch, K cells, A address width, C content width, Q = A + C; a suffix names the axes.
 """
@@ -34,7 +34,7 @@ def empty(batch: int, cells: int, content: int, like: Tensor) -> MemoryState:
 def sparse_addresses(
     cells: int, width: int, density: float, scale: float, generator: torch.Generator
 ) -> Tensor:
-    """Fixed random sparse address vectors, one a cell.
+    """Fixed random sparse address vectors, one per cell.
 
     Every address has the same number of entries that are not zero, and at least one,
     so that no cell is without an address.

@@ -19,6 +19,7 @@ class Prediction(NamedTuple):
     hidden: Hidden
     x_TBD: Tensor  # the encoded inputs
     noise: Any = None  # of the sequence model: with it the same happens again
+    dropout_NG: Tensor | None = None  # of the output head, at the N steps that are asked for
 
 
 class Encoder(nn.Module):
@@ -88,33 +89,49 @@ class Network(nn.Module):
             noise = self.model.draw_noise(x_TBD, generator)
         about = (self.encoder.boundary_TB(inputs), asked_TB) if self.model.two_parts else ()
         hidden, state = self.model(x_TBD, state, mask_TB, noise, *about)
-        heads = self.predict(hidden, x_TBD, asked_TB, generator)
-        return Prediction(*heads, hidden, x_TBD, noise), state
+        at_N = steps_asked(asked_TB)
+        dropout_NG = None
+        if generator is not None:
+            steps = hidden.h_TBH[..., 0].numel() if at_N is None else len(at_N)
+            dropout_NG = self.head.draw_dropout(steps, hidden.h_TBH, generator)
+        heads = self.predict(hidden, x_TBD, at_N, dropout_NG)
+        return Prediction(*heads, hidden, x_TBD, noise, dropout_NG), state
 
     def predict(
         self,
         hidden: Hidden,
         x_TBD: Tensor,
-        asked_TB: Tensor | None = None,
-        generator: torch.Generator | None = None,
+        at_N: Tensor | None = None,
+        dropout_NG: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """The logits of the output head and of the memory-only head, where there is one."""
+        """The logits of the output head and of the memory-only head, where there is one.
+
+        Args:
+            at_N: of `steps_asked`.
+            dropout_NG: of the output head at these steps; None drops nothing.
+        """
         seen = [hidden.h_TBH, hidden.r_TBQ]
-        logits_TBO = _where_asked(lambda h, r: self.head(h, r, generator), seen, asked_TB)
+        logits_TBO = _at_steps(lambda h, r: self.head(h, r, dropout_NG), seen, at_N)
         if self.memory_head is None or hidden.r_TBQ is None:
             return logits_TBO, None
-        return logits_TBO, _where_asked(self.memory_head, [hidden.r_TBQ, x_TBD], asked_TB)
+        return logits_TBO, _at_steps(self.memory_head, [hidden.r_TBQ, x_TBD], at_N)
 
 
-def _where_asked(
-    head: Callable[..., Tensor], seen: list[Tensor | None], asked_TB: Tensor | None
-) -> Tensor:
-    """The head at the steps that are asked for, and zero elsewhere: often most steps are not."""
+def steps_asked(asked_TB: Tensor | None) -> Tensor | None:
+    """The numbers of the steps at which a prediction is asked for; None stands for all."""
     if asked_TB is None:
-        return head(*seen)
+        return None
     at_N = asked_TB.flatten().nonzero().squeeze(-1)
-    if len(at_N) == asked_TB.numel():
+    return None if len(at_N) == asked_TB.numel() else at_N
+
+
+def _at_steps(
+    head: Callable[..., Tensor], seen: list[Tensor | None], at_N: Tensor | None
+) -> Tensor:
+    """The head at some steps and zero elsewhere: often most steps are not asked for."""
+    if at_N is None:
         return head(*seen)
     logits_NO = head(*(None if each is None else each.flatten(0, 1)[at_N] for each in seen))
-    nothing = logits_NO.new_zeros(asked_TB.numel(), logits_NO.shape[-1])
-    return nothing.index_copy(0, at_N, logits_NO).unflatten(0, asked_TB.shape)
+    shape = next(each for each in seen if each is not None).shape[:2]
+    zeros = logits_NO.new_zeros(shape.numel(), logits_NO.shape[-1])
+    return zeros.index_copy(0, at_N, logits_NO).unflatten(0, shape)

@@ -319,11 +319,11 @@ class Tardis(WormholeModel):
         for t, (zx_gates_BG, zx_read_BP) in enumerate(
             zip(zx_gates_TBG.unbind(), zx_read_TBP.unbind(), strict=True)
         ):
-            new, made = self.step(
+            new, output = self.step(
                 zx_gates_BG, zx_read_BP, cells, state, noise.at(t) if noise else None
             )
             state = new if mask_TB is None else keep_where_masked(mask_TB[t], new, state)
-            steps.append(made)
+            steps.append(output)
         return stack_steps(steps), state
 
     def step(

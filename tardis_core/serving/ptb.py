@@ -1,4 +1,4 @@
-"""Character-level text: how likely a text is, and how it may go on."""
+"""Character-level text: how likely a text is, and how it may continue."""
 
 import math
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from tardis_core.tasks.ptb import END_OF_LINE
 
 @PREDICTORS.register("ptb")
 class TextPredictor(Predictor):
-    """Texts -> bits a symbol of each, and a continuation."""
+    """Texts -> bits per symbol of each, and a continuation."""
 
     parameters: ClassVar = {"length": 80, "temperature": 0.7, "seed": 0}
 
@@ -33,10 +33,10 @@ class TextPredictor(Predictor):
         rows = []
         for text in texts:
             logits_O, state, bits = self._read(text)
-            made = generate(
+            symbols = generate(
                 self.network, logits_O, state, chosen["length"], chosen["temperature"], generator
             )
-            continuation = "".join(self.vocabulary[each] for each in made)
+            continuation = "".join(self.vocabulary[each] for each in symbols)
             rows.append({"text": text, "bits_per_symbol": bits, "continuation": continuation})
         return pd.DataFrame(rows)
 
@@ -44,7 +44,7 @@ class TextPredictor(Predictor):
         """Run over a text as over the first line of a corpus.
 
         Returns:
-            the logits of the symbol after it, the state there, and bits a symbol of the text
+            the logits of the symbol after it, the state there, and bits per symbol of the text
         """
         ids = encode(text, self.vocabulary, "the text").astype(np.int64)
         before = self.vocabulary.index(END_OF_LINE)
@@ -74,10 +74,10 @@ def generate(
     """
     require(temperature > 0, f"the temperature must be above 0, not {temperature}")
     require(length >= 0, f"the length must not be negative: {length}")
-    made: list[int] = []
+    symbols: list[int] = []
     for _ in range(length):
         p_O = torch.softmax(logits_O.float().cpu() / temperature, dim=-1)
-        made.append(int(torch.multinomial(p_O, 1, generator=generator)))
-        prediction, state = network(torch.tensor([[made[-1]]], device=logits_O.device), state)
+        symbols.append(int(torch.multinomial(p_O, 1, generator=generator)))
+        prediction, state = network(torch.tensor([[symbols[-1]]], device=logits_O.device), state)
         logits_O = prediction.logits_TBO[0, 0]
-    return made
+    return symbols

@@ -29,7 +29,7 @@ class Batch(NamedTuple):
     targets: Tensor  # classes_TB (int64) or bits_TBO
     scored_TB: Tensor  # True where the target counts
     mask_TB: Tensor | None = None  # False where a sequence has no step; None: all have
-    continues: bool = False  # the sequences go on where those of the batch before ended
+    continues: bool = False  # the sequences continue those of the batch before
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Batch":
         """A function of all the tensors."""
@@ -71,7 +71,7 @@ class Signature:
     boundary: int | None = None
 
     def log_likelihood(self, logits_TBO: Tensor, batch: Batch) -> Tensor:
-        """Nats a step of the target under the prediction; zero where nothing is scored.
+        """Nats per step of the target under the prediction; zero where nothing is scored.
 
         Returns:
             ll_TB
@@ -88,14 +88,14 @@ class Signature:
         return ll_TB * batch.scored_TB
 
     def loss(self, ll_TB: Tensor, batch: Batch) -> Tensor:
-        """Nats a scored step, or a bit of it where outputs are bits."""
+        """Nats per scored step, or per bit where outputs are bits."""
         per_step = self.outputs if self.bits else 1
         return -ll_TB.sum() / (batch.scored_TB.sum() * per_step)
 
 
 @dataclass(frozen=True)
 class Metric:
-    """The figure a task is judged by, on validation for choices and on test for reports."""
+    """The metric of a task: on validation for choices, on test for reports."""
 
     name: str
     unit: str
@@ -111,7 +111,7 @@ class Task(ABC):
     # by both as "model:estimator"; what was found at one scale alone as "model@small" and so on.
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
     recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    # What else `evaluate` may give beside the metric, in words.
+    # What the other values of `evaluate` mean.
     meanings: ClassVar[Mapping[str, str]] = {}
 
     signature: Signature
@@ -132,7 +132,7 @@ class Task(ABC):
     @classmethod
     @abstractmethod
     def provenance(cls, config: Any, data: Any) -> Provenance:
-        """What the results will have been measured on."""
+        """The data that results are measured on."""
 
     @abstractmethod
     def train_batch(self, number: int) -> Batch:
@@ -140,10 +140,10 @@ class Task(ABC):
 
     @abstractmethod
     def evaluate(self, network: Network, split: Split) -> dict[str, float]:
-        """The metric by its name, and whatever else is worth knowing."""
+        """The metric by its name, and other values by name."""
 
     def details(self, network: Network, split: Split) -> list[Detail]:
-        """What the metric does not say: curves and confusions; here nothing."""
+        """Curves and confusion matrices beyond the metric; none by default."""
         return []
 
     @abstractmethod
@@ -163,7 +163,7 @@ class Task(ABC):
         """`examples`, which there are."""
 
     def labels(self, batch: Batch, column: int) -> list[str]:
-        """What stands under each step of one sequence in a picture: here the number of the step."""
+        """The label of each step of one sequence in a plot: here the number of the step."""
         return [str(step) for step in range(len(batch.inputs))]
 
     def rng(self, *key: int) -> np.random.Generator:

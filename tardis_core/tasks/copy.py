@@ -1,6 +1,6 @@
 """Copy (Graves et al. 2014): repeat a sequence of random bit vectors.
 
-One example of length 3, a column a step, bits shown as # and .:
+One example of length 3, one column per step, bits shown as # and .:
 
     step      0   1  2  3   4   5  6  7
     bits 0-7      a  b  c                     a b c: random vectors of 8 bits
@@ -26,7 +26,7 @@ from tardis_core.tasks.generated import (
 
 BITS = 8
 START, END = BITS, BITS + 1  # input channels beside the bits
-# What the paper does not say: found by trying.
+# Not in the paper; chosen by experiment.
 RECIPE = {
     "task.draws": 3,  # long sequences are where the memory is needed
     "training.clip": 0.5,

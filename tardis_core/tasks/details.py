@@ -1,4 +1,4 @@
-"""What can be said of a model beyond one figure: plain values, for others to draw and to write."""
+"""Results beyond one metric, as plain values: for plots and tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Curve:
-    """One figure against another."""
+    """One quantity against another."""
 
     name: str
     x_label: str
@@ -24,7 +24,7 @@ class Confusion:
 
     name: str
     classes: tuple[str, ...]
-    counts_CC: np.ndarray  # a row a true class, a column an answer
+    counts_CC: np.ndarray  # one row per true class, one column per answer
 
     @property
     def accuracy_C(self) -> np.ndarray:

@@ -27,8 +27,8 @@ from tardis_core.tasks.details import Curve, Detail
 
 EVALUATION_BATCH = 256
 LENGTHS = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4, 5)  # of `details`, times the greatest length
-COST = "binary cross-entropy (nats a bit)"
-BEYOND = 1.5  # times the greatest length: where the places of an answer are told apart
+COST = "binary cross-entropy (nats per bit)"
+BEYOND = 1.5  # times the greatest length: where the places of an answer are distinguished
 # What the paper says of both tasks (section "NTM Tasks"), under the names of our settings.
 PAPER_SIZES = {
     "model.hidden": 120,
@@ -93,7 +93,7 @@ class GeneratedConfig:
 class GeneratedTask(Task):
     """All sequences of a batch have one length, drawn anew for each batch."""
 
-    metric = Metric("bce", "nats a bit at the greatest training length", "lower")
+    metric = Metric("bce", "nats per bit at the greatest training length", "lower")
     name: ClassVar[str]
     markers: ClassVar[Mapping[int, str]]  # input channels beside the bits, and what they mean
     config: GeneratedConfig
@@ -129,13 +129,13 @@ class GeneratedTask(Task):
         return {"bce": self.cost(network, split, self.config.longest)}
 
     def cost(self, network: Network, split: Split, length: int) -> float:
-        """Nats a bit at one length, which need not be one seen in training."""
+        """Nats per bit at one length, which need not be one seen in training."""
         result = score(network, self.signature, self._evaluation_batches(split, length))
-        return nats_a_bit(result, self.signature)
+        return nats_per_bit(result, self.signature)
 
     @torch.no_grad()
     def cost_by_place(self, network: Network, split: Split, length: int) -> tuple[float, ...]:
-        """Nats a bit at each step of the answer."""
+        """Nats per bit at each step of the answer."""
         device = next(network.parameters()).device
         costs = []
         for batch in self._evaluation_batches(split, length):
@@ -175,11 +175,11 @@ class GeneratedTask(Task):
     def _examples(self, split: Split, numbers: np.ndarray) -> Batch:
         """Sequences of the greatest training length."""
         longest = self.config.longest
-        made = [
+        batches = [
             self.make(longest, 1, np.random.default_rng([SPLIT_SEEDS[split], longest, number]))
             for number in numbers
         ]
-        inputs, targets, scored_TB = zip(*(batch[:3] for batch in made), strict=True)
+        inputs, targets, scored_TB = zip(*(batch[:3] for batch in batches), strict=True)
         return Batch(torch.cat(inputs, 1), torch.cat(targets, 1), torch.cat(scored_TB, 1))
 
     def labels(self, batch: Batch, column: int) -> list[str]:
@@ -208,7 +208,7 @@ class GeneratedTask(Task):
             yield self.make(length, min(EVALUATION_BATCH, count - start), rng)
 
 
-def nats_a_bit(result: Score, signature: Signature) -> float:
+def nats_per_bit(result: Score, signature: Signature) -> float:
     """Binary cross-entropy over the scored bits."""
     return result.nats / (result.steps * signature.outputs)
 

@@ -1,4 +1,4 @@
-"""Character-level Penn Treebank: say the next symbol of a text that goes on and on.
+"""Character-level Penn Treebank: predict the next symbol of a continuous text.
 
     input     \\n  t  h  e  _  c  a  t  _  s  a  t  \\n  a  ...
     target     t  h  e  _  c  a  t  _  s  a  t  \\n  a  ...     every step is scored
@@ -62,8 +62,8 @@ class Ptb(Task):
     """BPC over the whole split, every symbol predicted once, end-of-line symbols included."""
 
     Config = PtbConfig
-    metric = Metric("bpc", "bits a symbol", "lower")
-    meanings: ClassVar = {"memory_bpc": "bits a symbol by the memory-only head, p(y | r, x)"}
+    metric = Metric("bpc", "bits per symbol", "lower")
+    meanings: ClassVar = {"memory_bpc": "bits per symbol by the memory-only head, p(y | r, x)"}
     presets: ClassVar = {
         "smoke": {
             "task.length": 50,

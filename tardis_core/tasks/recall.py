@@ -1,6 +1,6 @@
 """Associative recall (Graves et al. 2014): given an item, say which item came after it.
 
-An item is three vectors of 6 bits. One example of two items, a column a step:
+An item is three vectors of 6 bits. One example of two items, one column per step:
 
     step       0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15
     bits 0-5      a  a' a"    b  b' b"    a  a' a"              the query is item a
@@ -30,7 +30,7 @@ from tardis_core.tasks.generated import (
 BITS = 6
 VECTORS = 3  # an item
 ITEM, QUERY = BITS, BITS + 1  # input channels beside the bits
-# What the paper does not say: found by trying.
+# Not in the paper; chosen by experiment.
 RECIPE = {
     "task.draws": 2,
     "task.valid_sequences": 4096,  # the rare hard query weighs: few sequences flatter

@@ -11,7 +11,7 @@ def epoch_batches(lengths: np.ndarray, batch: int, rng: np.random.Generator) -> 
     """One epoch in random order; the examples that do not fill a batch wait for another epoch.
 
     Returns:
-        indices of examples, a row a batch
+        indices of examples, one row per batch
     """
     batch = min(batch, len(lengths))
     order = rng.permutation(len(lengths))

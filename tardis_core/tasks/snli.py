@@ -53,7 +53,7 @@ class Snli(Task):
 
     Config = SnliConfig
     metric = Metric("accuracy", "% of pairs", "higher")
-    meanings: ClassVar = {"nats": "nats a pair"}
+    meanings: ClassVar = {"nats": "nats per pair"}
     presets: ClassVar = {
         "smoke": {
             "task.evaluation_pairs": 500,

@@ -1,6 +1,6 @@
 """Pen-stroke MNIST: see several digits as pen movements, then name them in order.
 
-Two digits (of 5, 10 or 15), a column a step; shorter sequences wait, masked, before the answers:
+Two digits (of 5, 10 or 15), one column per step; shorter sequences wait, masked, for the answers:
 
     dx, dy   0  1  1  0 .. 0   0  0 -1 .. 0
     eos      .  .  .  . .. #   .  .  . .. #      the pen leaves the paper
@@ -33,7 +33,7 @@ BOS = PEN  # channel that asks for the first answer
 DIGIT = PEN + 1  # first of the ten channels of the digit answered before
 CHANNELS = DIGIT + CLASSES
 EVALUATION_BATCH = 200
-DIRECTIONS = "→↗↑↖←↙↓↘"  # of the pen in a picture, by eighths of a turn from dx to -dy
+DIRECTIONS = "→↗↑↖←↙↓↘"  # of the pen in a plot, by eighths of a turn from dx to -dy
 # What searches of equal cost found at scale small, digit for digit (docs/results.md, section 3).
 # The LSTM's search found nothing better than the preset.
 SEARCHED = {
@@ -176,7 +176,7 @@ class Strokes(Task):
         ]
 
     def _answers(self, network: Network, split: Split) -> tuple[np.ndarray, np.ndarray]:
-        """The true digits and the answers, a row a place, a column a sequence of the split."""
+        """The true digits and the answers: one row per place, one column per sequence."""
         digits: strokes.Digits = getattr(self.data, split)
         sequences, truth, answers = self._digits_of(split), [], []
         for start in range(0, len(sequences), EVALUATION_BATCH):

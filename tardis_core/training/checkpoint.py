@@ -29,9 +29,9 @@ def load(path: Path) -> dict[str, Any]:
     try:
         with warnings.catch_warnings(action="ignore"):  # whatever is odd about it ends in an error
             values = torch.load(path, map_location="cpu", weights_only=True)
-        found = values.get("format") if isinstance(values, dict) else None
-        if found != FORMAT:
-            raise ValueError(f"its format is {found}, this version reads {FORMAT}")
+        version = values.get("format") if isinstance(values, dict) else None
+        if version != FORMAT:
+            raise ValueError(f"its format is {version}, this version reads {FORMAT}")
     except Exception as error:  # the readers of torch, zip and pickle raise many kinds
         reason = error_line(error, limit=120)
         raise UserError(

@@ -1,15 +1,17 @@
-"""What a read was worth: every cell is tried at one step, and the rest of the sequence is run.
+"""Counterfactual reads: every cell is tried at one step, and the rest of the sequence is run.
 
 Beside what happened there is then what would have happened, all else being equal: the steps before
 are the same, and so is the noise of those after.
 """
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from tardis_core.estimators.base import Tried
 from tardis_core.models.base import State, map_state
-from tardis_core.models.network import Network, Prediction
+from tardis_core.models.network import Network, Prediction, steps_asked
 from tardis_core.tasks.base import Batch, Signature
 
 
@@ -27,7 +29,7 @@ def try_cells(
 
     Args:
         before: the state with which the batch began.
-        prediction: what was made of it, with its noise.
+        prediction: for this batch, with its noise.
         last: how many steps from the end to draw from.
     """
     reads, model, noise = prediction.hidden.reads, network.model, prediction.noise
@@ -41,7 +43,7 @@ def try_cells(
         _, state = model(x_TBD[:start], before, mask_TB, noise.map(lambda part: part[:start]))
 
     def copied(part: Tensor) -> Tensor:
-        """The last steps of something, a copy a cell."""
+        """The last steps of a tensor, one copy per cell."""
         return part[start:].repeat_interleave(K, dim=1)
 
     device = x_TBD.device
@@ -55,5 +57,21 @@ def try_cells(
     def reward(logits_WNO: Tensor) -> Tensor:
         return signature.log_likelihood(logits_WNO, rest).unflatten(1, (B, K))
 
-    main, memory = network.predict(hidden, copied(x_TBD), rest.scored_TB)
+    # The heads drop what they dropped: all else is equal, and the mean return is that of training.
+    dropout = _dropout_at(prediction.dropout_NG, batch.scored_TB, copied, rest.scored_TB)
+    main, memory = network.predict(hidden, copied(x_TBD), steps_asked(rest.scored_TB), dropout)
     return Tried(step_B, reward(main), None if memory is None else reward(memory))
+
+
+def _dropout_at(
+    dropout_NG: Tensor | None,
+    scored_TB: Tensor,
+    copied: Callable[[Tensor], Tensor],
+    scored_WN: Tensor,
+) -> Tensor | None:
+    """The head's dropout of a batch at the scored steps of the copies of its last steps."""
+    if dropout_NG is None:
+        return None
+    dropout_TBG = dropout_NG.new_zeros(*scored_TB.shape, dropout_NG.shape[-1])
+    dropout_TBG[scored_TB] = dropout_NG
+    return copied(dropout_TBG)[scored_WN]

@@ -1,4 +1,4 @@
-"""Training as a loop that yields metrics; everything it needs to go on is in its `state`."""
+"""Training as a loop that yields metrics; everything it needs to resume is in its `state`."""
 
 import math
 import time
@@ -32,7 +32,7 @@ def pick_device(name: str) -> torch.device:
     available["mps"] = torch.backends.mps.is_available()
     if name == "auto":
         return torch.device("cuda" if available["cuda"] else "mps" if available["mps"] else "cpu")
-    here = [each for each, found in available.items() if found]
+    here = [each for each, usable in available.items() if usable]
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -43,7 +43,7 @@ def pick_device(name: str) -> torch.device:
 
 
 class Trainer:
-    """One training run: network, optimiser, position in the data, and what was measured so far."""
+    """One training run: network, optimiser, position in the data, and the measurements so far."""
 
     def __init__(self, config: Config, data: Any, device: str = "cpu") -> None:
         self.config, self.device = config, pick_device(device)
@@ -60,9 +60,9 @@ class Trainer:
             fused=self.device.type in ("cpu", "cuda"),  # one call for all parameters
         )
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
-        # Even a text begins with its first batch: whether it goes on shows in the second.
-        self._goes_on = self.task.train_batch(1).continues
-        self.carried: State | None = None  # recurrent state, for text that goes on
+        # Even a text begins with its first batch: whether it continues shows in the second.
+        self._continues = self.task.train_batch(1).continues
+        self.carried: State | None = None  # recurrent state, for text that continues
         self.update = 0
         self.history: list[Row] = []
         self._sums: Row = {}  # of the updates since the last validation
@@ -74,18 +74,18 @@ class Trainer:
         """All parameters; those that choose cells apart, if they have a rate of their own."""
         apart = self.network.model.choosing() if self._rate_factors[1] != 1 else ()
         choosing = [each for part in apart for each in part.parameters()]
-        known = set(choosing)
-        rest = [each for each in self.network.parameters() if each not in known]
+        set_apart = set(choosing)
+        rest = [each for each in self.network.parameters() if each not in set_apart]
         return [{"params": group} for group in (rest, choosing) if group]
 
     def _check_beginnings(self) -> None:
         settings = self.config.settings()
         for name, plain in NEED_BEGINNINGS.items():
             value = settings.get(name, plain)
-            if value != plain and self._goes_on:
+            if value != plain and self._continues:
                 raise UserError(
-                    f"{name}={value} needs sequences that begin anew, and those of "
-                    f"{self.config.task} go on from batch to batch; leave it at {plain}"
+                    f"{name}={value} needs sequences that start anew with each batch, and those "
+                    f"of {self.config.task} continue from batch to batch; leave it at {plain}"
                 )
 
     @property
@@ -133,7 +133,7 @@ class Trainer:
 
     @property
     def validation_due(self) -> bool:
-        """Whether the update just made is one after which to validate."""
+        """Whether a validation follows the update just done."""
         training = self.config.training
         return self.update % training.evaluate_every == 0 or self.update == training.updates
 
@@ -161,14 +161,14 @@ class Trainer:
         batch = self.task.train_batch(self.update).to(self.device)
         self.network.model.before_batch(self._progress)
         done = self._differentiate(batch)
-        whole = join(done, self._goes_on)
+        whole = join(done, self._continues)
         norm = self._descend(whole.loss)
-        for _, made in done:
-            self.network.model.after_batch(made.hidden, self._progress)
+        for _, result in done:
+            self.network.model.after_batch(result.hidden, self._progress)
         self.carried, loss = whole.state, whole.task_loss
         self.update += 1
         steps = batch.scored_TB.numel() if batch.mask_TB is None else int(batch.mask_TB.sum())
-        self._count({"loss": loss, "gradient_norm": norm, **whole.figures}, steps)
+        self._count({"loss": loss, "gradient_norm": norm, **whole.metrics}, steps)
         self._seconds += time.perf_counter() - started
         self._sums["seconds"] = self._sums.get("seconds", 0.0) + time.perf_counter() - started
         return loss
@@ -181,9 +181,9 @@ class Trainer:
         )
         done = []
         for part in parts:
-            made = self._objective(part)
-            (made.loss * part.share).backward()
-            done.append((part, made))
+            result = self._objective(part)
+            (result.loss * part.share).backward()
+            done.append((part, result))
         return done
 
     def _objective(self, part: Part) -> Objective:
@@ -213,8 +213,8 @@ class Trainer:
         self.optimizer.step()
         return norm
 
-    def _count(self, figures: Row, steps: int) -> None:
-        for name, value in {**figures, "updates": 1, "symbols": steps}.items():
+    def _count(self, metrics: Row, steps: int) -> None:
+        for name, value in {**metrics, "updates": 1, "symbols": steps}.items():
             self._sums[name] = self._sums.get(name, 0.0) + value
 
     def validate(self) -> Row:
@@ -250,7 +250,7 @@ class Trainer:
         }
 
     def state(self) -> dict[str, Any]:
-        """Everything that the run needs to go on as if it had never stopped."""
+        """Everything needed to resume the run as if it had never stopped."""
         return {
             **self.model_state(),
             "optimizer": self.optimizer.state_dict(),

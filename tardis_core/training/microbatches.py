@@ -1,4 +1,4 @@
-"""A batch in parts, one after the other: the same update in less memory."""
+"""A batch as microbatches, one after the other: the same update in less memory."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -20,42 +20,42 @@ class Part(NamedTuple):
 
 
 def split(batch: Batch, state: State | None, parts: int) -> list[Part]:
-    """The sequences of a batch in parts of nearly equal numbers, at most one part a sequence."""
+    """The sequences of a batch in microbatches of nearly equal size, at most one per sequence."""
     if parts == 1:
         return [Part(batch, state, 1.0)]
     numbers = torch.arange(batch.scored_TB.shape[1], device=batch.scored_TB.device)
     scored = float(batch.scored_TB.sum())
-    made = []
+    microbatches = []
     for chosen in numbers.chunk(parts):
         here = slice(int(chosen[0]), int(chosen[-1]) + 1)
         some = batch.sequences(here)
         own = None if state is None else map_state(lambda tensor, here=here: tensor[here], state)
-        made.append(Part(some, own, float(some.scored_TB.sum()) / scored))
-    return made
+        microbatches.append(Part(some, own, float(some.scored_TB.sum()) / scored))
+    return microbatches
 
 
 class Whole(NamedTuple):
-    """What all parts came to together."""
+    """The result of all microbatches together."""
 
     loss: float
     task_loss: float
-    figures: dict[str, float]
-    state: State | None  # with which the next batch goes on
+    metrics: dict[str, float]
+    state: State | None  # with which the next batch starts
 
 
-def join(done: Sequence[tuple[Part, Objective]], goes_on: bool) -> Whole:
-    """The figures of the whole batch, and its state if the sequences go on."""
+def join(done: Sequence[tuple[Part, Objective]], continues: bool) -> Whole:
+    """The metrics of the whole batch, and its state if the sequences continue."""
 
     def mean(values: Sequence[Tensor]) -> float:
         pairs = zip(done, values, strict=True)
         return sum(part.share * float(value.detach()) for (part, _), value in pairs)
 
-    made = [each for _, each in done]
+    objectives = [each for _, each in done]
     return Whole(
-        mean([each.loss for each in made]),
-        mean([each.task_loss for each in made]),
-        {name: mean([each.figures[name] for each in made]) for name in made[0].figures},
-        _side_by_side([each.state for each in made]) if goes_on else None,
+        mean([each.loss for each in objectives]),
+        mean([each.task_loss for each in objectives]),
+        {name: mean([each.metrics[name] for each in objectives]) for name in objectives[0].metrics},
+        _side_by_side([each.state for each in objectives]) if continues else None,
     )
 
 

@@ -13,11 +13,11 @@ from tardis_core.training.counterfactual import try_cells
 
 
 class Objective(NamedTuple):
-    """What one batch came to."""
+    """The result of one batch."""
 
     loss: Tensor  # to be minimised
     task_loss: Tensor  # Eq. (12), in nats
-    figures: dict[str, Tensor]  # worth watching
+    metrics: dict[str, Tensor]  # worth watching
     state: State
     hidden: Hidden
 
@@ -38,14 +38,14 @@ def objective(
     prediction, state = network(batch.inputs, before, batch.mask_TB, generator, batch.scored_TB)
     ll_TB = signature.log_likelihood(prediction.logits_TBO, batch)
     task_loss = signature.loss(ll_TB, batch)
-    loss, figures = task_loss, {}
+    loss, metrics = task_loss, {}
 
     memory_ll_TB = None
     if prediction.memory_logits_TBO is not None:
         memory_ll_TB = signature.log_likelihood(prediction.memory_logits_TBO, batch)
         memory_loss = signature.loss(memory_ll_TB, batch)
         loss = loss + memory_loss
-        figures["memory_loss"] = memory_loss.detach()
+        metrics["memory_loss"] = memory_loss.detach()
 
     mask_TB = torch.ones_like(ll_TB) if batch.mask_TB is None else batch.mask_TB.to(ll_TB.dtype)
     if isinstance(estimator, Estimator):
@@ -56,14 +56,14 @@ def objective(
             )
             episode = episode._replace(tried=tried)
         extra, more = estimator.loss(episode)
-        figures |= more
+        metrics |= more
         if extra is not None:
             loss = loss + extra
     if prediction.hidden.reset_TB2 is not None:
         open_2 = (prediction.hidden.reset_TB2.detach() * mask_TB.unsqueeze(-1)).sum((0, 1))
         alpha, beta = open_2 / mask_TB.sum()
-        figures |= {"alpha": alpha, "beta": beta}
-    return Objective(loss, task_loss, figures, state, prediction.hidden)
+        metrics |= {"alpha": alpha, "beta": beta}
+    return Objective(loss, task_loss, metrics, state, prediction.hidden)
 
 
 def _episode(

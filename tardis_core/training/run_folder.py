@@ -1,9 +1,9 @@
 """The folder of a run: its configuration, its checkpoints, its metrics and its result.
 
 config.json     the resolved configuration and the data, for people
-checkpoint.pt   everything needed to go on
+checkpoint.pt   everything needed to resume
 best.pt         the weights with the best validation metric
-metrics.csv     a row a validation
+metrics.csv     one row per validation
 result.json     validation and test metric, once the run is finished
 """
 
@@ -41,7 +41,7 @@ class RunFolder:
         folder = cls(path)
         if os.path.exists(folder.checkpoint):
             raise UserError(
-                f"{path} already holds a run; go on with it by --resume {path}, "
+                f"{path} already holds a run; resume it with --resume {path}, "
                 "or choose another folder with --out"
             )
         try:
@@ -111,13 +111,13 @@ def load_network(values: dict[str, Any], config: Config, path: Path) -> Network:
     return network
 
 
-def check_data(run: Path, recorded: dict[str, Any], found: Provenance) -> None:
+def check_data(run: Path, recorded: dict[str, Any], actual: Provenance) -> None:
     """Refuse other data than the run was trained on, wherever its files may lie now."""
     name, checksum = recorded.get("name"), str(recorded.get("sha256"))
-    if (name, checksum) != (found.name, found.sha256):
+    if (name, checksum) != (actual.name, actual.sha256):
         raise UserError(
             f"the run {run} was trained on {name} ({checksum[:12]}), not on "
-            f"{found.name} ({found.sha256[:12]}); give that data with --data-dir or --data"
+            f"{actual.name} ({actual.sha256[:12]}); give that data with --data-dir or --data"
         )
 
 

@@ -10,7 +10,7 @@ from tardis_core.settings import setting
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The settings of a training run that no model or task has a say in."""
+    """The settings of a training run that do not depend on its model or task."""
 
     updates: int = setting(1000, "number of updates")
     batch: int = setting(64, "sequences per update")

@@ -213,8 +213,10 @@ class Attention(SequenceModel):
         seen_TBH = r_TBH * parts.begun_TB.unsqueeze(2)
         second_B = parts.begun_TB[-1]
         lstm = ControllerState(torch.where(second_B.unsqueeze(1), end.h_BH, after.h_BH), end.c_BH)
-        made = Hidden(self.attend.combine(seen_TBH, h_TBH))
-        return made, AttentionState(lstm, r_BH, keep(first, self.config.longest), second_B.long())
+        combined = Hidden(self.attend.combine(seen_TBH, h_TBH))
+        return combined, AttentionState(
+            lstm, r_BH, keep(first, self.config.longest), second_B.long()
+        )
 
     @staticmethod
     def parts(

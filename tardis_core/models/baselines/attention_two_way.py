@@ -99,9 +99,9 @@ class TwoWayAttention(SequenceModel):
             masks = self._dropout_of_places(inputs, dropout.second_TBH)
             exchanged_NH = self._exchanged(inputs, masks, b_N, c[t_N, b_N], view)
             h_TBH = h_TBH.index_put((t_N, b_N), exchanged_NH.to(h_TBH.dtype))
-        made = Hidden(torch.cat([ahead.h_TBH, h_TBH], dim=2))
+        combined = Hidden(torch.cat([ahead.h_TBH, h_TBH], dim=2))
         kept = keep(inputs, longest), lstm, keep(second, longest)
-        return made, TwoWayState(ahead_state, *kept)
+        return combined, TwoWayState(ahead_state, *kept)
 
     def _exchanged(
         self,

@@ -80,7 +80,7 @@ class Moments(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """What a batch says of the population, a row a step of the sequences."""
+    """The statistics of a batch, one row per step of the sequences."""
 
     count_S: Tensor
     mean_SW: Tensor
@@ -156,8 +156,8 @@ class BnLstm(SequenceModel):
         normal_TBG = normalise(zx_TBG, batch_moments(zx_TBG, mask_TB1, 1), gain_x) + self.b
         over = [normal_TBG, mask_TB1, noise.dropout_TBH]
         (h, zh, c, steps_TB), state = unroll(self.training_step, over, state, mask_TB)
-        made = torch.cat([zh, zx_TBG, c], dim=2).detach()
-        return Hidden(h, statistics=self._statistics(made, steps_TB, mask_TB1)), state
+        activations = torch.cat([zh, zx_TBG, c], dim=2).detach()
+        return Hidden(h, statistics=self._statistics(activations, steps_TB, mask_TB1)), state
 
     def training_step(
         self, state: BnState, x_BG: Tensor, mask_B1: Tensor | None, dropout_BH: Tensor | None
@@ -214,13 +214,13 @@ class BnLstm(SequenceModel):
     @torch.no_grad()
     def after_batch(self, hidden: Hidden, progress: float) -> None:
         """Move the averages of the steps that the batch had towards its own."""
-        found: Statistics | None = hidden.statistics
-        if found is None:
+        statistics: Statistics | None = hidden.statistics
+        if statistics is None:
             return
-        here_S = found.count_S > 0
-        # A step that was never seen takes the batch's figures as they are.
+        here_S = statistics.count_S > 0
+        # A step that was never seen takes the batch's statistics as they are.
         rate_S = torch.where(self.seen_S, RATE, 1.0) * here_S
         rate_S1 = rate_S.unsqueeze(1).to(self.mean_SW.dtype)
-        self.mean_SW.lerp_(found.mean_SW.to(self.mean_SW.dtype), rate_S1)
-        self.variance_SW.lerp_(found.variance_SW.to(self.mean_SW.dtype), rate_S1)
+        self.mean_SW.lerp_(statistics.mean_SW.to(self.mean_SW.dtype), rate_S1)
+        self.variance_SW.lerp_(statistics.variance_SW.to(self.mean_SW.dtype), rate_S1)
         self.seen_S |= here_S

@@ -178,8 +178,8 @@ class Dntm(SequenceModel):
         write_BK = self.weights(write_pi_BK, write_noise_BK, h_BH)
         erase_BC, add_BC = self._content(h_BH, content_BY)
         content_BKC = write(state.content_BKC, write_BK * self.used_K, erase_BC, add_BC)
-        made = (h_BH, r_BQ, read_pi_BK, read_BK, write_pi_BK, write_BK)
-        return DntmState(controller, content_BKC, read_v_BK, write_v_BK), made
+        outputs = (h_BH, r_BQ, read_pi_BK, read_BK, write_pi_BK, write_BK)
+        return DntmState(controller, content_BKC, read_v_BK, write_v_BK), outputs
 
     def _logits(
         self, head: Head, h_BH: Tensor, state: DntmState, v_BK: Tensor

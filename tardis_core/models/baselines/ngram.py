@@ -100,7 +100,7 @@ def _table(grams: np.ndarray, counts: np.ndarray, symbols: int) -> Counts:
     return Counts(grams, counts, contexts, np.add.reduceat(counts, first), followers, discount)
 
 
-def _look_up(keys: np.ndarray, known: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _look_up(keys: np.ndarray, table_keys: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The value of each key, 0 where it is not known."""
-    places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    return np.where(known[places] == keys, values[places], 0)
+    places = np.minimum(np.searchsorted(table_keys, keys), len(table_keys) - 1)
+    return np.where(table_keys[places] == keys, values[places], 0)

@@ -88,9 +88,9 @@ class UniformModel(WormholeModel):
                 now = UniformNoise(self.fixed_N2[state.memory.steps_B % FIXED_STEPS], None, None)
             else:
                 now = noise.at(t)
-            new, made = self.step(zx_BG, state, now)
+            new, output = self.step(zx_BG, state, now)
             state = new if mask_TB is None else keep_where_masked(mask_TB[t], new, state)
-            steps.append(made)
+            steps.append(output)
         return stack_steps(steps), state
 
     def step(

@@ -1,6 +1,7 @@
 """Settings: where they come from, how they are read, and how a wrong one is answered."""
 
 import dataclasses
+import itertools
 import json
 import typing
 from typing import Any, Literal
@@ -22,7 +23,6 @@ PAIRS = [
     for model in MODELS.names()
     for estimator in (ESTIMATORS.names() if MODELS.get(model).discrete else [None])
 ]
-COMBINATIONS = [(task, *pair) for task in TASKS.names() for pair in PAIRS]
 
 
 # Where values come from
@@ -104,15 +104,11 @@ def test_gumbel_is_the_estimator_unless_another_is_named():
 
 
 @pytest.mark.parametrize("task", TASKS.names())
-def test_every_task_has_every_scale(task):
+def test_every_preset_resolves_for_every_model_and_estimator(task):
     assert set(TASKS.get(task).presets) == set(SCALES)
-
-
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize(("task", "model", "estimator"), COMBINATIONS)
-def test_every_preset_resolves(task, model, estimator, scale):
-    config = make_config(task, model, estimator, scale)
-    assert (config.task, config.model, config.scale) == (task, model, scale)
+    for scale, (model, estimator) in itertools.product(SCALES, PAIRS):
+        config = make_config(task, model, estimator, scale)
+        assert (config.task, config.model, config.scale) == (task, model, scale)
 
 
 @pytest.mark.parametrize("task", TASKS.names())
@@ -155,10 +151,11 @@ def overrides_of(config: Any) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({}, optional=strategies)
 
 
-@pytest.mark.parametrize(("task", "model", "estimator"), COMBINATIONS)
-@settings(max_examples=15, deadline=None)
+@pytest.mark.parametrize("task", TASKS.names())
+@settings(max_examples=100, deadline=None)
 @given(data=st.data())
-def test_a_configuration_survives_json_and_the_command_line(task, model, estimator, data):
+def test_a_configuration_survives_json_and_the_command_line(task, data):
+    model, estimator = data.draw(st.sampled_from(PAIRS))
     scale, seed = data.draw(st.sampled_from(SCALES)), data.draw(st.integers(0, 2**31))
     overrides = data.draw(overrides_of(make_config(task, model, estimator, scale)))
     try:
@@ -171,13 +168,13 @@ def test_a_configuration_survives_json_and_the_command_line(task, model, estimat
     assert overrides.items() <= config.settings().items()
 
 
-@pytest.mark.parametrize("section", SECTIONS)
-def test_a_configuration_cannot_be_changed(section):
+def test_a_configuration_cannot_be_changed():
     config = make_config("copy", estimator="reinforce")
-    values = config.sections()[section]
-    field = dataclasses.fields(values)[0].name
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(values, field, 1)
+    assert tuple(config.sections()) == SECTIONS
+    for values in config.sections().values():
+        field = dataclasses.fields(values)[0].name
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(values, field, 1)
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.seed = 1
 
@@ -189,15 +186,12 @@ def test_a_model_without_memory_has_no_such_section():
 # How text is read
 
 
-@pytest.mark.parametrize("text", ["true", "True", "YES", "on", "1", True, 1])
-def test_ways_to_say_yes(text):
-    assert make_config("copy", overrides={"model.layer_norm": text}).model_settings.layer_norm
-
-
-@pytest.mark.parametrize("text", ["false", "FALSE", "no", "off", "0", False, 0])
-def test_ways_to_say_no(text):
-    overrides = {"model.reset_gates": text}
-    assert make_config("copy", overrides=overrides).model_settings.reset_gates is False
+def test_a_switch_is_read_from_words():
+    for text in ("YES", True):
+        assert make_config("copy", overrides={"model.layer_norm": text}).model_settings.layer_norm
+    for text in ("off", 0):
+        config = make_config("copy", overrides={"model.reset_gates": text})
+        assert config.model_settings.reset_gates is False
 
 
 @pytest.mark.parametrize(
@@ -228,27 +222,29 @@ def refused(key: str, value: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    "value", ["many", "", "1.5", 1.5, "1e3", True, None, float("inf"), float("nan"), 10**400]
+    ("key", "rule", "values"),
+    [
+        (
+            "model.hidden",
+            "a whole number",
+            ["many", "", "1.5", 1.5, "1e3", True, None, float("inf"), float("nan"), 10**400],
+        ),
+        (
+            "training.learning_rate",
+            "a number",
+            ["fast", "", "inf", "nan", True, None, 10**400],
+        ),
+        ("model.layer_norm", "true or false", ["maybe", "", 2, None]),
+        (
+            "training.decay",
+            "one of constant, linear, cosine",
+            ["slow", "", 3, None, ["linear"]],
+        ),
+    ],
 )
-def test_a_whole_number_must_be_one(value):
-    assert refused("model.hidden", value) == f"model.hidden must be a whole number, not {value!r}"
-
-
-@pytest.mark.parametrize("value", ["fast", "", "inf", "nan", True, None, 10**400])
-def test_a_number_must_be_one_and_finite(value):
-    expected = f"training.learning_rate must be a number, not {value!r}"
-    assert refused("training.learning_rate", value) == expected
-
-
-@pytest.mark.parametrize("value", ["maybe", "", 2, None])
-def test_a_switch_must_be_on_or_off(value):
-    assert refused("model.layer_norm", value).endswith(f"must be true or false, not {value!r}")
-
-
-@pytest.mark.parametrize("value", ["slow", "", 3, None, ["linear"]])
-def test_a_choice_must_be_one_of_those_there_are(value):
-    expected = f"training.decay must be one of constant, linear, cosine, not {value!r}"
-    assert refused("training.decay", value) == expected
+def test_a_value_of_the_wrong_type_is_refused_with_the_rule(key, rule, values):
+    for value in values:
+        assert refused(key, value) == f"{key} must be {rule}, not {value!r}"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`python -m tardis_core.train`, from the command line to the files; and all that may be wrong."""
 
+import itertools
 import json
 import os
 import shlex
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tardis_core import train
 from tardis_core.config import config_from_dict, make_config
 from tardis_core.tasks.base import TASKS
 from tardis_core.train import main
@@ -97,6 +99,24 @@ def test_what_is_printed_is_what_is_written(here, capsys):
         assert f"{split:<12}{result[split]['bce']:>10.4f}" in lines
     assert result["updates"] == 12
     assert config_from_dict(result["config"]) == make_config("copy", scale="smoke", overrides=TINY)
+
+
+def test_without_a_terminal_a_line_is_printed_at_least_every_minute(here, capsys, monkeypatch):
+    seconds = itertools.count(step=25)  # every look at the clock
+
+    class Clock:
+        perf_counter = staticmethod(lambda: float(next(seconds)))
+
+    monkeypatch.setattr(train, "time", Clock)
+    assert main(["copy", "--scale", "smoke", *SETTINGS, "--out", "run"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("update ")]
+    validated = [line for line in lines if "valid bce" in line]
+    between = [line for line in lines if "valid bce" not in line]
+    assert len(validated) == 3
+    assert len(between) >= 2
+    assert all("loss " in line and line.endswith(" left") for line in between)
+    numbers = [int(line.split()[1].split("/")[0]) for line in lines]
+    assert numbers == sorted(set(numbers))  # one line per update at most
 
 
 def test_config_json_is_the_run(here):
@@ -258,7 +278,7 @@ def run(here, capsys) -> Path:
 
 def test_a_folder_with_a_run_is_left_alone(run, capsys):
     said = refusal(capsys, "copy", "--scale", "smoke", "--out", "run", *SHORT)
-    assert said.startswith("run already holds a run; go on with it by --resume run, or choose")
+    assert said.startswith("run already holds a run; resume it with --resume run, or choose")
 
 
 @pytest.mark.parametrize("path", ["gone", "gone/checkpoint.pt", "n" * 300])
@@ -294,7 +314,7 @@ def test_a_checkpoint_of_another_task_is_one_line(run, capsys):
 @pytest.mark.parametrize("more", [["--set", "memory.cells=8"], ["--out", "other"]])
 def test_a_resumed_run_cannot_be_changed(run, capsys, more):
     said = refusal(capsys, "--resume", "run", *more)
-    assert said == "--resume goes on with the run as it is: leave --set and --out out"
+    assert said == "--resume continues a run as it is: leave out --set and --out"
 
 
 def test_a_truncated_checkpoint_is_one_line(run, capsys):

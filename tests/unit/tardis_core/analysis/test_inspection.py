@@ -22,22 +22,22 @@ def test_figures_are_taken_over_all_steps_of_the_first_sequences(tmp_path):
     accesses = record_access(network, task, task.examples("test", range(16)))
     steps = sum(access.steps for access in accesses)
     empty = sum(int((access.source_T == NEVER).sum()) for access in accesses)
-    assert found.figures["reads of an empty cell, %"] == pytest.approx(100 * empty / steps)
+    assert found.metrics["reads of an empty cell, %"] == pytest.approx(100 * empty / steps)
     distances = [
         t - source for a in accesses for t, source in enumerate(a.source_T) if source != NEVER
     ]
-    assert found.figures["mean distance of a wormhole"] == pytest.approx(np.mean(distances))
+    assert found.metrics["mean distance of a wormhole"] == pytest.approx(np.mean(distances))
     common = max(set(distances), key=lambda d: (distances.count(d), -d))
-    assert found.figures["most frequent distance"] == common
+    assert found.metrics["most frequent distance"] == common
     share = 100 * distances.count(common) / len(distances)
-    assert found.figures["  its share of all wormholes, %"] == pytest.approx(share)
+    assert found.metrics["  its share of all wormholes, %"] == pytest.approx(share)
     betas = np.concatenate([access.beta_T for access in accesses])
-    assert found.figures["mean beta"] == pytest.approx(betas.mean(), rel=1e-5)
-    assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in found.pictures)
+    assert found.metrics["mean beta"] == pytest.approx(betas.mean(), rel=1e-5)
+    assert all(plot.read_bytes().startswith(b"\x89PNG") for plot in found.plots)
 
 
 def test_a_split_of_few_sequences_is_enough(tmp_path):
     network, task = made("copy", **{"task.valid_sequences": 3})
     found = inspect_model(network, task, tmp_path, split="valid", example=2)
     assert found.sequences == 3
-    assert "mean alpha" not in found.figures  # the presets of copy have no RESET gates
+    assert "mean alpha" not in found.metrics  # the presets of copy have no RESET gates

@@ -211,7 +211,7 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path, monkeypatch, where):
 
     monkeypatch.setattr(Path, "is_file", refuse)
     (tmp_path / "data").mkdir(exist_ok=True)
-    with pytest.raises(UserError, match=f"{place} cannot be read; mend its permissions"):
+    with pytest.raises(UserError, match=f"{place} cannot be read; fix its permissions"):
         files.find("set", both(), directory=tmp_path / "data")
 
 

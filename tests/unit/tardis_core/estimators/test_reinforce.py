@@ -8,7 +8,7 @@ from torch import tensor
 
 from tardis_core.build import build_network
 from tardis_core.config import make_config
-from tardis_core.estimators.base import Episode
+from tardis_core.estimators.base import Episode, Tried
 from tardis_core.estimators.reinforce import (
     Reinforce,
     ReinforceConfig,
@@ -68,13 +68,49 @@ def advantages(estimator, reward):
 
 def test_discounted_returns_by_hand():
     reward = tensor([[1.0, 0], [2, 0], [4, 8]])
-    made = discounted_returns(reward, 0.5)
-    assert made.tolist() == [[1 + 1 + 1, 2], [2 + 2, 4], [4, 8]]
+    returns = discounted_returns(reward, 0.5, torch.ones(3, 2))
+    assert returns.tolist() == [[1 + 1 + 1, 2], [2 + 2, 4], [4, 8]]
 
 
 @pytest.mark.parametrize(("gamma", "expected"), [(0.0, [1, 2, 4]), (1.0, [7, 6, 4])])
 def test_discounted_returns_at_the_ends_of_the_range(gamma, expected):
-    assert discounted_returns(tensor([[1.0], [2], [4]]), gamma).flatten().tolist() == expected
+    returns = discounted_returns(tensor([[1.0], [2], [4]]), gamma, torch.ones(3, 1))
+    assert returns.flatten().tolist() == expected
+
+
+def test_padding_discounts_nothing():
+    """As in strokes, where padding lies between the pen and the answers."""
+    padded, mask = tensor([[1.0], [9], [9], [4]]), tensor([[1.0], [0], [0], [1]])
+    returns = discounted_returns(padded, 0.5, mask)
+    assert returns[mask > 0].tolist() == [1 + 2, 4]
+
+
+def test_what_a_read_is_worth_does_not_depend_on_the_padding_of_its_batch():
+    """With the whole loss: the same sequence alone and padded between its steps."""
+    for settings in ({}, {"normalise_variance": True}):
+        alone = episode([[0.0], [3.0], [-1.0]])
+        padded = episode(
+            [[0.0], [7.0], [7.0], [3.0], [-1.0]], mask=[[1.0], [0.0], [0.0], [1.0], [1.0]]
+        )
+        worth = [mean_advantage(make(gamma=0.5, **settings), each) for each in (alone, padded)]
+        assert worth[0] == pytest.approx(worth[1])
+        assert worth[0] == pytest.approx((0 + 1.5 - 0.25 + 3 - 0.5 - 1) / 3)
+
+
+def test_tried_cells_are_not_discounted_by_padding_either():
+    def gradient(reward_W, mask_T):
+        T, W = len(mask_T), len(reward_W)
+        pi = torch.zeros(T, 1, 2).double().requires_grad_()
+        reward_WBK = doubles(reward_W).view(W, 1, 1) * doubles([0.0, 1.0])
+        made = episode([[0.0]] * T, mask=[[each] for each in mask_T], pi=pi)
+        tried = Tried(tensor([T - W]), reward_WBK, None)
+        make(gamma=0.5).loss(made._replace(tried=tried))[0].backward()
+        # The loss is a mean over the steps; a read stands for the last W.
+        return pi.grad[T - W] * sum(mask_T) / W
+
+    alone, padded = gradient([0.0, 4.0], [1.0, 1.0]), gradient([0.0, 0.0, 4.0], [1.0, 0.0, 1.0])
+    torch.testing.assert_close(alone, padded)
+    assert alone.abs().sum() > 0
 
 
 def test_mean_of_the_others_leaves_ones_own_reward_out():

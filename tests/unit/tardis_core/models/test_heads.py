@@ -43,7 +43,7 @@ def test_output_head_without_a_memory_sees_the_state_alone():
     assert made[0, 0].tolist() == pytest.approx([2.6, -2.3])
 
 
-def test_dropout_of_the_head_needs_a_generator():
+def test_dropout_of_the_head_needs_a_mask():
     h, r = torch.ones(50, 1, 1), torch.ones(50, 1, 2)
     made = output_head(dropout=0.5)(h, r)
     assert torch.equal(made, output_head()(h, r))
@@ -52,7 +52,8 @@ def test_dropout_of_the_head_needs_a_generator():
 def test_dropout_of_the_head_scales_what_it_keeps():
     # g = (3.5, 0): the first logit is 0.1 without it, 0.1 + 3.5 / (1 - 0.75) with it
     h, r = torch.ones(4000, 1, 1), torch.ones(4000, 1, 2)
-    made = output_head(dropout=0.75)(h, r, torch.Generator().manual_seed(0))[:, 0, 0]
+    head = output_head(dropout=0.75)
+    made = head(h, r, head.draw_dropout(4000, h, torch.Generator().manual_seed(0)))[:, 0, 0]
     kept = made > 1
     assert made[kept].tolist() == pytest.approx([14.1] * int(kept.sum()), rel=1e-5)
     assert made[~kept].tolist() == pytest.approx([0.1] * int((~kept).sum()), rel=1e-5)

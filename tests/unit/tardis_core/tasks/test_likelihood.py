@@ -1,4 +1,4 @@
-"""What a task makes of logits: nats a step, the loss, and sums over an evaluation."""
+"""What a task makes of logits: nats per step, the loss, and sums over an evaluation."""
 
 import math
 

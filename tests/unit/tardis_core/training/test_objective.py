@@ -24,10 +24,41 @@ def test_reset_gates_are_averaged_over_existing_steps():
         mask_TB=torch.arange(2 * len(batch.inputs))[:, None].expand(-1, batch.inputs.shape[1])
         < len(batch.inputs),
     )
-    plain = objective(network, task.signature, batch, None, None, 0.0).figures
-    masked = objective(network, task.signature, padded, None, None, 0.0).figures
+    plain = objective(network, task.signature, batch, None, None, 0.0).metrics
+    masked = objective(network, task.signature, padded, None, None, 0.0).metrics
     torch.testing.assert_close(masked["alpha"], plain["alpha"])
     torch.testing.assert_close(masked["beta"], plain["beta"])
+
+
+def test_an_estimator_gets_the_rewards_of_both_heads(monkeypatch):
+    overrides = {"model.hidden": 8, "estimator.auxiliary_share": 0.3}
+    config = make_config("copy", estimator="reinforce", scale="smoke", overrides=overrides)
+    task = build_task(config, None)
+    network, batch, episodes = build_network(config, task.signature), task.train_batch(2), []
+    learn = network.model.estimator.loss
+    monkeypatch.setattr(
+        network.model.estimator, "loss", lambda each: (episodes.append(each), learn(each))[1]
+    )
+    objective(network, task.signature, batch, None, None, 0.0)
+    prediction, _ = network(batch.inputs, None, batch.mask_TB, None, batch.scored_TB)
+    expected = [
+        task.signature.log_likelihood(logits, batch)
+        for logits in (prediction.logits_TBO, prediction.memory_logits_TBO)
+    ]
+    torch.testing.assert_close(episodes[0].reward_TB, expected[0].detach())
+    torch.testing.assert_close(episodes[0].memory_reward_TB, expected[1].detach())
+    assert not torch.allclose(*expected)
+
+
+def test_alpha_and_beta_are_not_swapped():
+    config = make_config("copy", scale="smoke", overrides={"model.reset_gates": True})
+    task = build_task(config, None)
+    network = build_network(config, task.signature)
+    with torch.no_grad():
+        network.model.controller.b[-2:] = torch.tensor([9.0, -9.0])  # alpha open, beta closed
+    metrics = objective(network, task.signature, task.train_batch(0), None, None, 0.0).metrics
+    assert metrics["alpha"] > 0.99
+    assert metrics["beta"] < 0.01
 
 
 @pytest.mark.parametrize("copies", [1, 2, 3])
@@ -57,7 +88,7 @@ def test_copies_of_a_text_that_goes_on_are_refused():
     config = make_config(
         "ptb", estimator="reinforce", scale="smoke", overrides={"estimator.copies": 2}
     )
-    with pytest.raises(UserError, match=r"estimator.copies=2 needs sequences that begin anew"):
+    with pytest.raises(UserError, match=r"estimator.copies=2 needs sequences that start anew"):
         Trainer(config, load_data(config, None, "standin"))
 
 

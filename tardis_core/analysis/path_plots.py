@@ -15,7 +15,7 @@ TICKS = [1, 2, 3, 5, 10, 20, 50]
 
 
 def draw_cell_lengths(lengths: Mapping[str, np.ndarray], expected: float, path: Path | str) -> None:
-    """The paper's figure of the path length in each cell, a panel a kind of memory.
+    """The paper's figure of the path length in each cell, one panel per kind of memory.
 
     Args:
         lengths: length_NK of simulations by the name of their kind.
@@ -36,18 +36,18 @@ def draw_cell_lengths(lengths: Mapping[str, np.ndarray], expected: float, path: 
 
 
 def draw_shortest_paths(
-    cells: list[int], found: Mapping[str, list[Paths]], distance: int, path: Path | str
+    cells: list[int], paths_by_kind: Mapping[str, list[Paths]], distance: int, path: Path | str
 ) -> None:
     """The paper's figure of shortest paths against memory sizes: a) in all, b) outside wormholes.
 
     Args:
-        found: by the name of a kind, for each memory size the paths of all simulations (N,).
+        paths_by_kind: by kind, for each memory size the paths of all simulations (N,).
     """
     figure = Figure(figsize=(10, 3.8), layout="constrained")
     panels = figure.subplots(1, 2)
     titles = ("a) edges of the shortest path", "b) of these outside the wormholes")
     for place, (axes, title) in enumerate(zip(panels, titles, strict=True)):
-        for name, by_size in found.items():
+        for name, by_size in paths_by_kind.items():
             values = [np.asarray(paths[place]) for paths in by_size]
             mean = np.array([each.mean() for each in values])
             error = np.array([each.std(ddof=1) / np.sqrt(len(each)) for each in values])
@@ -62,15 +62,15 @@ def draw_shortest_paths(
     figure.savefig(path, dpi=110)
 
 
-def draw_paths_by_distance(found: Mapping[str, np.ndarray], path: Path | str, title: str) -> None:
+def draw_paths_by_distance(lengths: Mapping[str, np.ndarray], path: Path | str, title: str) -> None:
     """Mean length of the shortest path against the distance of two steps."""
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
-    longest = max(len(each) for each in found.values())
+    longest = max(len(each) for each in lengths.values())
     axes.plot(np.arange(longest), color="0.6", ls="--", lw=1, label="the recurrence alone")
-    for name, length_D in found.items():
+    for name, length_D in lengths.items():
         axes.plot(length_D, lw=1.4, label=name)
-    highest = max(float(each.max()) for each in found.values())
+    highest = max(float(each.max()) for each in lengths.values())
     axes.set(
         xlabel="distance of two steps",
         ylabel="edges of the shortest path",
@@ -83,15 +83,19 @@ def draw_paths_by_distance(found: Mapping[str, np.ndarray], path: Path | str, ti
     figure.savefig(path, dpi=110)
 
 
-def draw_flow(found: Mapping[str, tuple[Norms, Norms]], path: Path | str, ylabel: str) -> None:
+def draw_flow(
+    norms_by_model: Mapping[str, tuple[Norms, Norms]], path: Path | str, ylabel: str
+) -> None:
     """Norms of Q, R and their sum against distance, a panel a model.
 
     Args:
-        found: medians (drawn solid) and an upper percentile (dotted) by the name of a model.
+        norms_by_model: medians (drawn solid) and an upper percentile (dotted) by model.
     """
-    figure = Figure(figsize=(4.2 * len(found), 3.8), layout="constrained")
-    panels = figure.subplots(1, len(found), sharey=True)
-    for axes, (name, (middle, upper)) in zip(np.atleast_1d(panels), found.items(), strict=True):
+    figure = Figure(figsize=(4.2 * len(norms_by_model), 3.8), layout="constrained")
+    panels = figure.subplots(1, len(norms_by_model), sharey=True)
+    for axes, (name, (middle, upper)) in zip(
+        np.atleast_1d(panels), norms_by_model.items(), strict=True
+    ):
         _draw_norms(axes, middle, upper)
         axes.set(xlabel="distance t1 - t0", title=name, yscale="log")
         axes.grid(alpha=0.3)

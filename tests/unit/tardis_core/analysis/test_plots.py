@@ -6,7 +6,7 @@ import pytest
 from matplotlib.patches import Arc
 
 from tardis_core.analysis.access import Access
-from tardis_core.analysis.pictures import access_figure, draw_access
+from tardis_core.analysis.plots import access_figure, draw_access
 
 
 def access(gates: bool) -> Access:
