@@ -75,6 +75,7 @@ def test_the_same_seed_gives_the_same_table_and_another_does_not():
     assert texts[0] == texts[1] != texts[2]
 
 
+@pytest.mark.slow
 def test_gradient_flow_trains_once_and_compares_three_models(capsys):
     folder, summary = run("gradient-flow")
     table = pd.read_csv(folder / "flow.csv")
