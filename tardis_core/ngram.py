@@ -19,8 +19,9 @@ DEFAULT_ORDERS = "6,7,8,9,10,11"
 
 def parser() -> Parser:
     """The options of the command."""
-    parents = [data_parent()]
-    parser = Parser(prog="python -m tardis_core.ngram", description=__doc__, parents=parents)
+    parser = Parser(
+        prog="python -m tardis_core.ngram", description=__doc__, parents=[data_parent()]
+    )
     parser.add_argument(
         "--orders",
         default=DEFAULT_ORDERS,

@@ -32,7 +32,7 @@ from orchestrator.execution.search import Search
 from orchestrator.execution.study import STUDY_FILE
 from orchestrator.execution.view import View
 from orchestrator.planning.plan import SearchPlan
-from orchestrator.results import records
+from orchestrator.results.records import Records
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import SweepEnded, SweepStarted
 from orchestrator.tracking.mlflow_runs import SWEEP, TRIAL
@@ -198,7 +198,7 @@ def disk_usage(plan: SearchPlan, log: EventLog, trials: int) -> str:
     with _timed() as study:
         sweeping.ended(plan)
     with _timed() as read:
-        records.read(plan)
+        Records.load(plan)
     took = f"{study[0]:.1f} s to open the study, {read[0]:.1f} s to read the log"
     return f"kB per trial: {left}; {took}"
 

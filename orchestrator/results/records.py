@@ -204,8 +204,3 @@ def _add_metrics(trial: TrialRecord, event: Metrics) -> None:
         trial.rows[-1] |= event.values
     else:
         trial.rows.append({"step": event.step, **event.values})
-
-
-def read(plan: SweepPlan) -> dict[int, TrialRecord]:
-    """Every trial of the sweep by its number."""
-    return Records.load(plan).trials

@@ -1,4 +1,4 @@
-"""Sweeps from Python: the same plans as by the command, the results as tables."""
+"""Sweeps from Python: the same plans as from the command line, the results as tables."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_package_offers_the_function():
+def test_the_package_exports_the_function():
     assert orchestrator.sweep is sweep
     with pytest.raises(AttributeError, match="no attribute 'sweeep'"):
         orchestrator.sweeep  # noqa: B018
@@ -104,17 +104,17 @@ def test_results_are_tables():
     plan = make_plan(seed=1)
     fill(plan, [0.5, None, 0.1, (0.05,), 0.3, 0.2])
     plan.save()
-    found = Sweep.load("s")
-    assert found.finished
-    assert found.leaderboard["number"].tolist()[0] == 2
-    rates = found.leaderboard["training.learning_rate"]
-    assert found.best_config.training.learning_rate == rates[0]
+    search = Sweep.load("s")
+    assert search.finished
+    assert search.leaderboard["number"].tolist()[0] == 2
+    rates = search.leaderboard["training.learning_rate"]
+    assert search.best_config.training.learning_rate == rates[0]
     assert (rates * 2).max() < 0.1  # settings that are numbers are numbers
-    assert set(found.leaderboard["estimator"]) <= {"gumbel", "reinforce"}
-    assert len(found.curves) == 4 * 3 + 1
+    assert set(search.leaderboard["estimator"]) <= {"gumbel", "reinforce"}
+    assert len(search.curves) == 4 * 3 + 1
 
 
-def test_a_sweep_that_is_not_done_says_so():
+def test_a_sweep_with_trials_left_is_not_finished():
     plan = make_plan()
     fill(plan, [0.5, None])
     plan.save()

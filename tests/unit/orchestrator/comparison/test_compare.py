@@ -57,7 +57,7 @@ def plan_for(*arguments):
     return plan_from(comparison_options(list(arguments)))
 
 
-def test_unless_told_otherwise_the_papers_own_rows_are_trained():
+def test_the_paper_rows_are_the_default_candidates():
     plan = plan_for("ptb", "--smoke", "--seeds", "2", "--seed", "7")
     labels = [candidate.label for candidate in plan.candidates]
     assert labels[0] == "LSTM + LayerNorm + Dropout"
@@ -76,13 +76,13 @@ def test_every_row_of_a_table_is_a_configuration(task):
         )
 
 
-def test_the_papers_figures_for_strokes_go_by_the_number_of_digits():
+def test_the_paper_numbers_for_strokes_depend_on_the_number_of_digits():
     ten = make_config("strokes", overrides={"task.digits": 10}).task_settings
     assert paper.reported("strokes", "LSTM", ten) == 3.54
     assert paper.reported("ptb", "nobody's", None) is None
 
 
-def test_a_dry_run_shows_the_systems_and_starts_nothing(here, capsys, monkeypatch):
+def test_a_dry_run_shows_the_candidates_and_starts_nothing(here, capsys, monkeypatch):
     monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
     words = ["copy", "--smoke", "--candidate", "lstm", "--candidate", "tardis:gumbel"]
     assert main([*words, "--seeds", "2", "--dry-run"]) == 0
@@ -94,7 +94,7 @@ def test_a_dry_run_shows_the_systems_and_starts_nothing(here, capsys, monkeypatc
     assert list(here.iterdir()) == []
 
 
-def test_a_task_that_the_paper_does_not_have_is_compared_by_the_same_systems():
+def test_a_task_of_ones_own_has_the_same_default_models():
     rows = paper.rows("a task of one's own")
     assert {row.settings["model"] for row in rows} == {"lstm", "tardis"}
     assert paper.reported("a task of one's own", rows[0].label, None) is None
@@ -107,7 +107,7 @@ def test_a_candidate_may_have_a_name_of_its_own():
     assert candidate.settings == {"model": "tardis", "estimator": "gumbel", "memory.cells": "8"}
 
 
-def test_candidates_of_ones_own_with_settings_for_those_that_have_them():
+def test_a_fixed_setting_applies_to_the_candidates_that_have_it():
     plan = plan_for(
         *("copy", "--smoke", "--candidate", "lstm"),
         *("--candidate", "tardis:reinforce,estimator.gamma=0.9"),
@@ -137,7 +137,7 @@ def test_candidates_of_ones_own_with_settings_for_those_that_have_them():
         (["--sweeps", "nobody"], "there is no sweep 'nobody'"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_written(here, capsys, words, message):
+def test_errors_come_before_anything_is_written(here, capsys, words, message):
     assert main(words) == 2
     assert message in capsys.readouterr().err
     assert not list(here.iterdir())

@@ -1,4 +1,4 @@
-"""The paper's figures again by one command, with a summary that says what it is worth."""
+"""Reproductions by one command: tables, plots and a summary."""
 
 import re
 from dataclasses import replace
@@ -35,7 +35,7 @@ def run(name: str, *words: str) -> tuple[Path, str]:
     return folder, (folder / "summary.md").read_text()
 
 
-def test_the_list_names_all_with_what_they_take(capsys):
+def test_the_list_shows_every_reproduction_with_its_costs(capsys):
     assert reproduce.main(["--list"]) == 0
     listed = capsys.readouterr().out
     assert {"figure-path-length", "figure-shortest-path", "gradient-flow"} <= set(
@@ -67,7 +67,7 @@ def test_the_shortest_paths_are_those_of_the_claims():
     assert "yes: TARDIS" in summary
 
 
-def test_a_seed_repeats_and_another_differs():
+def test_the_same_seed_gives_the_same_table_and_another_does_not():
     texts = []
     for seed in ("1", "1", "2"):
         folder, _ = run("figure-path-length", "--seed", seed)
@@ -75,6 +75,7 @@ def test_a_seed_repeats_and_another_differs():
     assert texts[0] == texts[1] != texts[2]
 
 
+@pytest.mark.slow
 def test_gradient_flow_trains_once_and_compares_three_models(capsys):
     folder, summary = run("gradient-flow")
     table = pd.read_csv(folder / "flow.csv")
@@ -104,17 +105,17 @@ def test_a_stopped_training_of_gradient_flow_continues_where_it_was(tmp_path):
     assert curves[0].equals(curves[1])
 
 
-def test_the_summary_of_the_folder_holds_all_that_were_made():
+def test_the_summary_of_a_folder_has_all_reproductions():
     run("figure-path-length")
     run("figure-shortest-path")
     text = Path("out/summary.md").read_text()
     assert re.findall("^## (.*)$", text, re.M) == ["figure-path-length", "figure-shortest-path"]
-    pictures = re.findall(r"\]\((.*?)\)", text)
-    assert len(pictures) == 2
-    assert all((Path("out") / picture).is_file() for picture in pictures)
+    plots = re.findall(r"\]\((.*?)\)", text)
+    assert len(plots) == 2
+    assert all((Path("out") / plot).is_file() for plot in plots)
 
 
-def test_a_summary_sets_ours_beside_the_papers():
+def test_a_summary_shows_our_numbers_beside_the_paper():
     outcome = Outcome([Row("error", "2.0", "1.9")], "Close.", "one seed", [])
     text = reproduce.summary("figure-path-length", Request("smoke", Path()), outcome, 3.0)
     assert "| error | 2.0 | 1.9 |" in text
@@ -122,9 +123,9 @@ def test_a_summary_sets_ours_beside_the_papers():
     assert "python -m orchestrator.reproduce figure-path-length --scale smoke --seed 0" in text
 
 
-def test_a_picture_is_shown_wherever_it_lies():
-    picture = Path("out") / "10 digits" / "curves.png"
-    outcome = Outcome([], "", "", [picture])
+def test_the_summary_shows_plots_in_subfolders():
+    plot = Path("out") / "10 digits" / "curves.png"
+    outcome = Outcome([], "", "", [plot])
     text = reproduce.summary("figure-path-length", Request("smoke", Path("out")), outcome, 3.0)
     assert "![curves](10%20digits/curves.png)" in text
 
@@ -156,15 +157,15 @@ def test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved():
     assert "copy: Solved (below 0.02 nats per bit): TARDIS" in summary
 
 
-def test_runs_on_made_up_data_are_not_taken_for_real_ones(capsys):
+def test_runs_on_a_stand_in_are_refused_for_real_data(capsys):
     trained("copy", {"tardis": [0.01] * 7, "lstm": [0.4] * 7}, **{"data.real": "False"})
     assert reproduce.main(["table-ntm", "--scale", "smoke", "--data", "real"]) == 2
-    said = capsys.readouterr().err
-    assert "--data is real, and reproduce-copy-smoke-seed0 was trained on a stand-in" in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert "--data is real, and reproduce-copy-smoke-seed0 was trained on a stand-in" in output
+    assert output.count("\n") == 1
 
 
-def evidence_of(task: str, values: dict[str, list[float]], real: bool = True) -> ComparisonData:
+def comparison_of(task: str, values: dict[str, list[float]], real: bool = True) -> ComparisonData:
     rows = paper_candidates(task, OURS)
     config = make_config(task, "lstm", scale="smoke")
     groups = []
@@ -182,20 +183,20 @@ def test_an_order_of_the_paper_is_confirmed_refuted_or_undecided():
     lstm, gumbel = "LSTM + LayerNorm + Dropout", "TARDIS + Gumbel ST + R"
     spread = [0.01 * n for n in range(6)]
     better, worse = [1.2 + s for s in spread], [1.5 + s for s in spread]
-    confirmed = orderings(evidence_of("ptb", {gumbel: better, lstm: worse}))
+    confirmed = orderings(comparison_of("ptb", {gumbel: better, lstm: worse}))
     assert "1 confirmed, 0 refuted, 0 undecided" in confirmed
-    refuted = orderings(evidence_of("ptb", {gumbel: worse, lstm: better}))
+    refuted = orderings(comparison_of("ptb", {gumbel: worse, lstm: better}))
     assert "0 confirmed, 1 refuted, 0 undecided" in refuted
-    few = orderings(evidence_of("ptb", {gumbel: better[:3], lstm: worse[:3]}))
+    few = orderings(comparison_of("ptb", {gumbel: better[:3], lstm: worse[:3]}))
     assert "0 confirmed, 0 refuted, 1 undecided" in few
-    made_up = orderings(evidence_of("ptb", {gumbel: better, lstm: worse}, real=False))
+    made_up = orderings(comparison_of("ptb", {gumbel: better, lstm: worse}, real=False))
     assert "says nothing" in made_up
 
 
-def test_where_more_is_better_the_order_turns_round():
+def test_the_order_is_reversed_where_higher_is_better():
     lstm, gumbel = "LSTM + LayerNorm + Dropout", "TARDIS + Gumbel ST"
     values = {lstm: [80.0 + n for n in range(6)], gumbel: [84.0 + n for n in range(6)]}
-    assert "1 confirmed" in orderings(evidence_of("snli", values))
+    assert "1 confirmed" in orderings(comparison_of("snli", values))
 
 
 @pytest.mark.parametrize(
@@ -209,6 +210,6 @@ def test_where_more_is_better_the_order_turns_round():
 )
 def test_bad_input_gets_one_line(capsys, words, reason):
     assert reproduce.main(words) == 2
-    said = capsys.readouterr().err
-    assert reason in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert reason in output
+    assert output.count("\n") == 1

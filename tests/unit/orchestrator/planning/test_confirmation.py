@@ -13,7 +13,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_best_few_are_trained_again_with_other_seeds_once():
+def test_a_confirmation_trains_the_best_trials_with_other_seeds_and_is_planned_once():
     plan = make_plan(confirm_seeds=2, seed=5)
     fill(plan, [0.5, 0.1, 0.3, 0.4, None])
     records = Records.load(plan)
@@ -29,7 +29,7 @@ def test_the_best_few_are_trained_again_with_other_seeds_once():
     assert confirmation_of(records) == again == load_plan("s-seeds")
 
 
-def test_nothing_is_trained_again_where_nothing_was_trained():
+def test_a_search_without_complete_trials_is_not_confirmed():
     plan = make_plan(confirm_seeds=2)
     fill(plan, [None])
     assert confirmation_of(Records.load(plan)) is None

@@ -28,23 +28,23 @@ def plan(*arguments):
 
 
 def saved(*arguments):
-    made = plan(*arguments)
-    made.folder.mkdir(parents=True)
-    made.save()
-    return made
+    saved_plan = plan(*arguments)
+    saved_plan.folder.mkdir(parents=True)
+    saved_plan.save()
+    return saved_plan
 
 
 def test_a_plan_survives_being_saved(here):
-    made = saved("copy", "--smoke", "--name", "one", "--set", "memory.cells=4", "--trials", "3")
-    assert load_plan("one") == made
-    assert made.fixed == {"memory.cells": "4"}
+    original = saved("copy", "--smoke", "--name", "one", "--set", "memory.cells=4", "--trials", "3")
+    assert load_plan("one") == original
+    assert original.fixed == {"memory.cells": "4"}
 
 
 def test_reports_are_the_validations_of_a_full_trial():
-    made = plan(
+    longer = plan(
         "copy", "--smoke", "--set", "training.updates=45", "--set", "training.evaluate_every=10"
     )
-    assert made.reports == 5
+    assert longer.reports == 5
 
 
 def test_time_budgets_have_units():
@@ -52,14 +52,14 @@ def test_time_budgets_have_units():
     assert plan("copy", "--time-budget", "1.5h").time_budget == 5400
 
 
-def test_sweeps_in_one_storage_do_not_meet(monkeypatch):
+def test_sweeps_in_one_storage_have_folders_of_their_own(monkeypatch):
     monkeypatch.setenv("TARDIS_STORAGE", "s3://bucket/ray/")
     one, other = plan("copy", "--name", "one"), plan("copy", "--name", "one")
     assert one.ray_storage.startswith("s3://bucket/ray/one-")
     assert one.ray_storage != other.ray_storage
 
 
-def test_a_cluster_that_grows_is_asked_for_more_than_it_has():
+def test_autoscaling_requests_more_than_the_cluster_has():
     has = [{"CPU": 2.0}]
     assert slots(plan("copy", "--concurrency", "8"), has) == 2
     assert slots(plan("copy", "--concurrency", "8", "--autoscale"), has) == 8
@@ -83,10 +83,10 @@ def test_trials_are_packed_on_gpus_of_one_node(gpus, cluster, expected):
 
 
 def test_extending_adds_trials_to_the_same_sweep(here):
-    made = saved("copy", "--name", "one", "--trials", "3")
+    original = saved("copy", "--name", "one", "--trials", "3")
     longer = plan("--extend", "one", "--trials", "+20")
     assert longer.trials == 23
-    assert longer.sweep_id == made.sweep_id
+    assert longer.sweep_id == original.sweep_id
 
 
 @pytest.mark.parametrize(
@@ -120,11 +120,11 @@ def test_extending_adds_trials_to_the_same_sweep(here):
         (["--extend", "../x"], "the name of a sweep has letters"),
     ],
 )
-def test_what_is_wrong_is_one_line_and_leaves_nothing_behind(here, capsys, arguments, message):
+def test_an_error_is_one_line_and_leaves_nothing_behind(here, capsys, arguments, message):
     assert main(arguments) == 2
-    said = capsys.readouterr()
-    assert message in said.err
-    assert said.err.count("\n") == 1
+    output = capsys.readouterr()
+    assert message in output.err
+    assert output.err.count("\n") == 1
     assert list(here.iterdir()) == []
 
 
@@ -134,14 +134,14 @@ def space(trial, scale, estimators):
 """
 
 
-def test_a_sweep_keeps_its_own_space_whatever_becomes_of_the_file(here):
+def test_a_sweep_keeps_its_space_when_the_file_changes(here):
     (here / "mine.py").write_text(SPACE.replace("LOW", "8"))
-    made = saved("copy", "--smoke", "--name", "one", "--space", "mine.py")
+    original = saved("copy", "--smoke", "--name", "one", "--space", "mine.py")
     (here / "mine.py").write_text("not Python any more")
     plan("--extend", "one", "--trials", "+2").save()
-    found = space_of(load_plan("one"))(optuna.trial.FixedTrial({"model.hidden": 8}))
-    assert found == {"model.hidden": 8}
-    assert load_plan("one").space == made.space == "mine.py"
+    settings = space_of(load_plan("one"))(optuna.trial.FixedTrial({"model.hidden": 8}))
+    assert settings == {"model.hidden": 8}
+    assert load_plan("one").space == original.space == "mine.py"
 
 
 def test_a_space_whose_trials_would_all_fail_is_refused_at_once(here, capsys):
@@ -160,14 +160,14 @@ def test_a_space_whose_trials_would_all_fail_is_refused_at_once(here, capsys):
         (["--extend", "one"], "--extend"),
     ],
 )
-def test_a_sweep_that_is_resumed_is_what_it_was(capsys, more, changed):
+def test_options_cannot_change_a_resumed_sweep(capsys, more, changed):
     saved("copy", "--smoke", "--name", "one")
     assert main(["--resume", "one", *more]) == 2
-    said = capsys.readouterr().err
-    assert said == f"error: --resume continues a sweep as it was planned: omit {changed}\n"
+    output = capsys.readouterr().err
+    assert output == f"error: --resume continues a sweep as it was planned: omit {changed}\n"
 
 
-def test_only_trials_are_added_to_a_sweep_and_none_to_a_comparison(here, capsys):
+def test_a_search_can_get_more_trials_and_a_comparison_cannot(here, capsys):
     saved("copy", "--smoke", "--name", "one")
     assert main(["--extend", "one", "--trials", "+2", "--seed", "3"]) == 2
     assert "--extend continues a sweep as it was planned: omit --seed" in capsys.readouterr().err
@@ -189,7 +189,7 @@ def test_a_dry_run_counts_every_seed_of_a_trial(capsys, monkeypatch):
     assert "150 per trial" in capsys.readouterr().out
 
 
-def test_a_dry_run_looks_at_the_cluster_that_the_sweep_would_run_on(capsys, monkeypatch):
+def test_a_dry_run_describes_the_cluster_of_the_sweep(capsys, monkeypatch):
     monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
     monkeypatch.setattr(api, "start_ray", lambda address, log: [{"CPU": 64.0}])
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
@@ -200,14 +200,14 @@ def test_a_dry_run_looks_at_the_cluster_that_the_sweep_would_run_on(capsys, monk
 def test_a_dry_run_shows_the_plan_and_starts_nothing(here, capsys, monkeypatch):
     monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
     assert main(["ptb", "--smoke", "--dry-run", "--estimators", "gumbel"]) == 0
-    said = capsys.readouterr().out
-    assert "memory.cells" in said
-    assert "tried first: 1\n  model=tardis, estimator=gumbel" in said
-    assert "estimator.gamma" not in said
+    output = capsys.readouterr().out
+    assert "memory.cells" in output
+    assert "tried first: 1\n  model=tardis, estimator=gumbel" in output
+    assert "estimator.gamma" not in output
     assert list(here.iterdir()) == []
 
 
-def test_grace_is_a_share_of_the_updates_and_is_kept(here, capsys):
+def test_grace_is_a_share_of_the_updates_and_is_saved(here, capsys):
     assert plan("copy", "--smoke").grace == pytest.approx(1 / 9)
     saved("copy", "--smoke", "--name", "one", "--grace", "0.5")
     assert load_plan("one").grace == 0.5
@@ -238,7 +238,7 @@ def test_the_command_line_and_python_make_the_same_options():
 
 
 @pytest.mark.parametrize("options", [search_options, comparison_options])
-def test_without_words_all_options_have_their_defaults(options):
+def test_an_empty_command_line_gives_the_default_options(options):
     assert options([]) == type(options([]))()
 
 
@@ -252,7 +252,7 @@ def test_settings_from_python_may_be_numbers():
     }
 
 
-def test_a_search_is_not_extended_by_nothing(capsys):
+def test_extending_needs_a_number_of_trials(capsys):
     saved("copy", "--smoke", "--name", "one")
     assert main(["--extend", "one"]) == 2
     assert "--extend needs the number of additional trials" in capsys.readouterr().err

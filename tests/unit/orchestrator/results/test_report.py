@@ -51,9 +51,9 @@ def test_the_command_of_the_best_configuration_trains_it(here, capsys):
     words = shlex.split(best["command"])
     assert words[:3] == ["python", "-m", "tardis_core.train"]
     assert train([*words[3:], "--set", "help"]) == 0
-    printed = capsys.readouterr().out
+    printed = capsys.readouterr().out.split()
     for key, value in best["config"]["settings"].items():
-        assert f"{key}={value}\n" in printed
+        assert f"{key}={value}" in printed
 
 
 def test_weights_and_memory_plots_of_the_best_three_are_kept():

@@ -359,6 +359,7 @@ def _is_sending(process: BaseProcess, cursor: Path, before: int) -> bool:
     return _modified(cursor) != before or not process.is_alive()
 
 
+@pytest.mark.slow
 def test_a_driver_killed_at_any_moment(tmp_path: Path, uri: str) -> None:
     folder, chance = tmp_path / "sweep", random.Random(0)
     cursor = folder / "tracking.sent"

@@ -181,6 +181,7 @@ def killed(run: Run, dice: random.Random) -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_a_run_killed_again_and_again_ends_like_one_never_killed(tmp_path, uninterrupted):
     dice, folder, done = random.Random(2017), tmp_path / "run", 0
     arguments = [*command_line(LONG), "--out", str(folder)]
@@ -194,6 +195,7 @@ def test_a_run_killed_again_and_again_ends_like_one_never_killed(tmp_path, unint
     assert_equal(folder, uninterrupted)
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_says_how_to_go_on_and_loses_nothing(tmp_path, uninterrupted):
     folder = tmp_path / "run"
     run = Run(*command_line(LONG), "--out", str(folder))
