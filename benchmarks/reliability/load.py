@@ -27,10 +27,10 @@ from ray import tune
 
 from orchestrator.execution import cluster
 from orchestrator.execution import tuner as sweeping
-from orchestrator.execution.progress import View
 from orchestrator.execution.result import FINISHED, OBJECTIVE
 from orchestrator.execution.search import Search
 from orchestrator.execution.study import STUDY_FILE
+from orchestrator.execution.view import View
 from orchestrator.planning.plan import SearchPlan
 from orchestrator.results.records import Records
 from orchestrator.tracking.event_log import EventLog, open_log

@@ -28,8 +28,8 @@ import search_spaces
 from benchmarks.speed.no_work import no_work
 from orchestrator.execution import cluster
 from orchestrator.execution import tuner as sweeping
-from orchestrator.execution.progress import View
 from orchestrator.execution.result import OBJECTIVE
+from orchestrator.execution.view import View
 from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import Metrics, SweepEnded, SweepStarted

@@ -15,8 +15,8 @@ from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.common.redaction import masked
 from orchestrator.execution import node, preflight
 from orchestrator.execution.cluster import reach, slots, start_ray
-from orchestrator.execution.progress import View
 from orchestrator.execution.tuner import ended, run
+from orchestrator.execution.view import View
 from orchestrator.planning.configs import base_config
 from orchestrator.planning.plan import SweepPlan
 from orchestrator.tracking.delivery import REFUSED

@@ -1,7 +1,6 @@
 """One trial: a training run in a Ray worker, with a result and a checkpoint per validation."""
 
 import copy
-import math
 import resource
 import tempfile
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from tardis_core.build import build_network
 from tardis_core.config import Config
 from tardis_core.errors import Diverged, UserError
 from tardis_core.training import checkpoint
+from tardis_core.training.best import best_row, phase_start
 from tardis_core.training.loop import Trainer
 
 Training = Trainer | SeedEnsemble
@@ -221,11 +221,10 @@ class Report:
 
     def _result(self, rows: list[dict[str, float]], validations: int) -> dict[str, Any]:
         trainer, metric = self.trainer, self.trainer.task.metric
-        values = [row[f"valid_{metric.name}"] for row in trainer.history[:validations]]
-        numbers = [value for value in values if not math.isnan(value)]
-        best = (min if metric.better == "lower" else max)(numbers, default=float("nan"))
+        history, key = trainer.history[:validations], f"valid_{metric.name}"
+        best = best_row(history, key, metric.better, phase_start(trainer.config.settings()))
         return {
-            OBJECTIVE: best,
+            OBJECTIVE: float("nan") if best is None else best[key],
             FINISHED: trainer.finished and validations == len(trainer.history),
             ROWS: rows,
             NOTE: self._note,

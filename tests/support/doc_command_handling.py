@@ -1,21 +1,26 @@
-"""How each command of the documentation is tried out: the one list of what is not simply run.
+"""How the tests treat each documented command: the single list of exceptions.
 
-A command that is in none of these tables is run as it stands, made small by `SMALL`.
+A command that is in neither table below is run as documented, made small by `SMALL`.
 """
 
-# What makes a command small, by module; given again, an option replaces what the page says.
+import runpy
+import sys
+
+import pytest
+
+# Options that make a command small, by module; a repeated option overrides the one on the page.
 TINY = ("--set", "training.updates=2", "--set", "model.hidden=8", "--set", "training.batch=4")
 SMALL = {
     "tardis_core.train": ("--scale", "smoke", *TINY),
     "tardis_core.ngram": ("--orders", "1,2"),
-    "benchmarks.tools.rivals": ("--scale", "smoke", "--seeds", "1", "--models", "lstm", *TINY),
-    # The plan is made, the data loaded and the model trained for two updates. The whole way on Ray
-    # is gone by the tests in BY_ANOTHER_TEST.
+    "benchmarks.tools.coverage": ("--simulations", "2"),
+    # Makes the plan, loads the data and trains two updates. The tests in RUN_BY_ANOTHER_TEST
+    # run whole sweeps on Ray.
     "orchestrator.sweep": ("--smoke", "--dry-run"),
     "orchestrator.compare": ("--smoke", "--dry-run"),
     "examples/own_training_loop.py": ("--updates", "2"),
 }
-# Evaluations that would take seconds each.
+# Evaluations that would otherwise take seconds each.
 FEW_EXAMPLES = {
     "copy": ("task.valid_sequences=8", "task.test_sequences=8"),
     "recall": ("task.valid_sequences=8", "task.test_sequences=8"),
@@ -23,7 +28,7 @@ FEW_EXAMPLES = {
     "strokes": ("task.valid_sequences=8", "task.test_sequences=8"),
     "snli": ("task.evaluation_pairs=20",),
 }
-# What stands for something of the reader's.
+# What the reader would replace, and what the tests put there.
 PLACEHOLDERS = {
     "RUN": "runs/ptb",
     "NAME": "one",
@@ -31,60 +36,56 @@ PLACEHOLDERS = {
     "DATA": "data",
     "TASK": "copy",
 }
-# Where a page wants the real data, which tests do not have.
-STANDIN = {"real": "standin"}
+# Options whose value on the page is replaced: tests have no real data, and large models are slow.
+REPLACED_VALUES = {"--data": {"real": "standin"}, "--parameters": {"400000": "25000"}}
 
-WHOLE_WAY = (
-    "tests/integration/docs/test_sweep_to_service.py::test_make_sweep_its_champion_and_the_examples"
+SWEEP_TO_SERVICE = (
+    "tests/integration/docs/test_sweep_to_service.py::"
+    "test_make_sweep_its_champion_and_the_examples_work"
 )
-# Run, and to their end, by a test of their own. A key is a command or how it begins.
-BY_ANOTHER_TEST = {
-    "make sweep": WHOLE_WAY,
-    "mlflow models serve": WHOLE_WAY,
-    "curl http://127.0.0.1:5001/invocations": WHOLE_WAY,
-    "python examples/sweep_from_python.py": WHOLE_WAY,
+OWN_TASK_SEARCHED = (
+    "tests/integration/docs/test_own_data.py::test_the_task_can_be_compared_and_searched"
+)
+RESUMED = (
+    "tests/integration/test_sweep_end_to_end.py::test_a_resumed_and_an_extended_sweep_end_well"
+)
+REPRODUCE = "tests/unit/orchestrator/paper/test_reproduce.py::"
+# Commands that a test of their own runs to the end. A key is a command, or how it begins.
+RUN_BY_ANOTHER_TEST = {
+    "make sweep": SWEEP_TO_SERVICE,
+    "mlflow models serve": SWEEP_TO_SERVICE,
+    "curl http://127.0.0.1:5001/invocations": SWEEP_TO_SERVICE,
+    "python examples/sweep_from_python.py": SWEEP_TO_SERVICE,
     "python -m tardis_core.train mytext": (
-        "tests/integration/docs/test_own_data.py::test_it_is_trained_and_answers"
+        "tests/integration/docs/test_own_data.py::test_the_task_can_be_trained_and_served"
     ),
-    "python -m orchestrator.compare mytext": (
-        "tests/integration/docs/test_own_data.py::test_it_is_compared_and_searched"
-    ),
-    "python -m orchestrator.sweep mytext": (
-        "tests/integration/docs/test_own_data.py::test_it_is_compared_and_searched"
-    ),
-    "python -m orchestrator.sweep --extend NAME": (
-        "tests/integration/test_sweep_end_to_end.py::test_a_resumed_and_an_extended_sweep_end_well"
-    ),
-    "python -m orchestrator.sweep --resume NAME": (
-        "tests/integration/test_sweep_end_to_end.py::test_a_resumed_and_an_extended_sweep_end_well"
-    ),
+    "python -m orchestrator.compare mytext": OWN_TASK_SEARCHED,
+    "python -m orchestrator.sweep mytext": OWN_TASK_SEARCHED,
+    "python -m orchestrator.sweep --extend NAME": RESUMED,
+    "python -m orchestrator.sweep --resume NAME": RESUMED,
     "python -m orchestrator.compare --runs ID,ID,ID": (
-        "tests/unit/orchestrator/comparison/test_compare.py::test_runs_of_mlflow_are_grouped_by_all_but_the_seed"
+        "tests/unit/orchestrator/comparison/test_runs.py::"
+        "test_runs_of_mlflow_are_grouped_by_all_but_the_seed"
     ),
     "python -m orchestrator.reproduce figure-path-length": (
-        "tests/unit/orchestrator/paper/test_reproduce.py::test_the_path_length_of_a_cell_is_that_of_the_paper"
+        REPRODUCE + "test_the_path_length_of_a_cell_is_that_of_the_paper"
     ),
     "python -m orchestrator.reproduce figure-shortest-path": (
-        "tests/unit/orchestrator/paper/test_reproduce.py::test_the_shortest_paths_are_those_of_the_claims"
+        REPRODUCE + "test_the_shortest_paths_are_those_of_the_claims"
     ),
     "python -m orchestrator.reproduce gradient-flow": (
-        "tests/unit/orchestrator/paper/test_reproduce.py::"
-        "test_gradient_flow_trains_once_and_compares_three_models"
+        REPRODUCE + "test_gradient_flow_trains_once_and_compares_three_models"
     ),
     "python -m orchestrator.reproduce table-ntm": (
-        "tests/unit/orchestrator/paper/test_reproduce.py::"
-        "test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved"
-    ),
-    "python -m benchmarks.tools.rivals ptb --parameters 400000 --speed": (
-        "tests/unit/benchmarks/test_rivals_benchmark.py::test_speeds_are_measured_without_a_run"
+        REPRODUCE + "test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved"
     ),
     "docker/make-secrets.sh": (
         "tests/unit/docker/test_image_files.py::test_secrets_are_long_different_and_closed_to_others"
     ),
 }
 
-# Not run here, and why. Their own parsers take the arguments all the same, the modules and files
-# that they name exist, and what `sweep` is given inside a container is a sweep.
+# Commands that are not run, and why. Their own parsers still accept the arguments, the modules and
+# files that they name exist, and what `sweep` gets inside a container are options of a sweep.
 NOT_RUN = {
     "python -m orchestrator.sweep ptb --address auto": "needs a cluster",
     "python -m orchestrator.reproduce all": "minutes of training",
@@ -92,14 +93,14 @@ NOT_RUN = {
     "python -m benchmarks.reliability.outage": "minutes of sweeps that lose a server or a worker",
     "python -m benchmarks.reliability.load": "a thousand trials",
     "python -m benchmarks.speed.overhead": "minutes of sweeps that are timed",
-    "python -m benchmarks.speed.proposals": "minutes of proposals and of searches",
+    "python -m benchmarks.speed.proposals": "minutes of proposals and searches",
     "python -m benchmarks.reliability.faults": "needs root, and breaks a cluster for an hour",
     "python -m benchmarks.reliability.cluster": "needs root, for network namespaces",
-    "python -m pytest": "is what runs this",
-    "make test": "is what runs this",
+    "python -m pytest": "runs this test",
+    "make test": "runs this test",
     "docker build": "needs a Docker engine and the network",
     "docker compose": "needs a Docker engine",
-    ". .venv/bin/activate": "changes the shell of the reader",
+    ". .venv/bin/activate": "changes the reader's shell",
     "ray get-auth-token": "writes to the home folder",
     "chmod 600 ~/.ray/auth_token": "writes to the home folder",
     "ray status": "needs a cluster",
@@ -110,7 +111,17 @@ NOT_RUN = {
 }
 
 
-def found_in(table: dict[str, str], text: str) -> str | None:
-    """What a table says of a command."""
-    said = [value for key, value in table.items() if text == key or text.startswith(f"{key} ")]
-    return said[0] if said else None
+def entry_for(table: dict[str, str], command: str) -> str | None:
+    """The entry of a table for a command, or None."""
+    matches = (text for key, text in table.items() if f"{command} ".startswith(f"{key} "))
+    return next(matches, None)
+
+
+def run_module(module: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run `python -m MODULE ARGUMENTS` in this process; returns its exit code."""
+    monkeypatch.setattr(sys, "argv", [module, *arguments])
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as ending:
+        return int(ending.code or 0)
+    return 0

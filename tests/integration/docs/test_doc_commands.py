@@ -1,6 +1,7 @@
-"""Every command that the documentation shows works: it is run, smoke-sized, in a folder of its own.
+"""Every command in the documentation works: it is run, smoke-sized, in a temporary folder.
 
-`handling.py` says how: what makes a command small, and which few are not run here, and why.
+`tests/support/doc_command_handling.py` says what makes a command small, and which few are not run
+here, and why.
 """
 
 import argparse
@@ -18,39 +19,45 @@ from pathlib import Path
 import pytest
 
 from orchestrator.planning import dry_run
-from orchestrator.planning.options import parser as sweep_parser
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import SweepStarted
 from tardis_core.train import main as train
 from tests.support.doc_command_handling import (
-    BY_ANOTHER_TEST,
     FEW_EXAMPLES,
     NOT_RUN,
     PLACEHOLDERS,
+    REPLACED_VALUES,
+    RUN_BY_ANOTHER_TEST,
     SMALL,
-    STANDIN,
-    found_in,
+    entry_for,
+    run_module,
 )
 from tests.support.mlflow_stores import fresh_sqlite
 from tests.support.shell_blocks import PAGES, ROOT, Command, blocks, commands_of, every_command
 from tests.support.sweep_logs import fill, make_plan
 
 COMMANDS = every_command()
-ELSEWHERE = [each for each in COMMANDS if found_in(BY_ANOTHER_TEST, each.text)]
-ONLY_READ = [each for each in COMMANDS if found_in(NOT_RUN, each.text)]
-RUN = [each for each in COMMANDS if each not in ELSEWHERE + ONLY_READ]
+ELSEWHERE = [command for command in COMMANDS if entry_for(RUN_BY_ANOTHER_TEST, command.text)]
+ONLY_PARSED = [command for command in COMMANDS if entry_for(NOT_RUN, command.text)]
+RUN = [command for command in COMMANDS if command not in ELSEWHERE + ONLY_PARSED]
 TRAINED = {"runs/ptb": "ptb", "runs/copy": "copy", "runs/copy-tardis-gumbel-small-seed0": "copy"}
+PACKAGES = ("orchestrator", "tardis_core")
+
+# Other tests of the same process have imported these modules before.
+runs_modules = pytest.mark.filterwarnings(
+    "ignore:.*found in sys.modules after import:RuntimeWarning"
+)
 
 
-def by_text(commands: list[Command]) -> pytest.MarkDecorator:
-    """A test a command, called by the page and the command."""
-    ids = [f"{each.place}: {each.text}" for each in commands]
+def each_of(commands: list[Command]) -> pytest.MarkDecorator:
+    """One test per command, named after its page and its text."""
+    ids = [f"{command.place}: {command.text}" for command in commands]
     return pytest.mark.parametrize("command", commands, ids=ids)
 
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory):
-    """A working folder like that of a reader who has trained and swept a little."""
+    """The working folder of a reader who has trained and swept a little."""
     folder = tmp_path_factory.mktemp("lab")
     (folder / "data").mkdir()
     (folder / "docs").mkdir()
@@ -61,7 +68,7 @@ def lab(tmp_path_factory):
         patch.chdir(folder)
         uri = fresh_sqlite(folder, tmp_path_factory)
         for path, task in TRAINED.items():
-            assert train([task, *small("tardis_core.train", task), "--out", path]) == 0
+            assert train([task, *small_options("tardis_core.train", task), "--out", path]) == 0
         for name in ("one", "two"):
             plan = make_plan(name, tracking_uri=uri)
             plan.save()
@@ -74,6 +81,7 @@ def lab(tmp_path_factory):
 
 @pytest.fixture
 def here(lab, monkeypatch):
+    """The lab as the current folder, without the network and the reader's environment."""
     monkeypatch.chdir(lab)
     monkeypatch.setenv("TARDIS_OFFLINE", "1")
     for name in ("TARDIS_DATA", "MLFLOW_TRACKING_URI", "RAY_ADDRESS"):
@@ -82,98 +90,99 @@ def here(lab, monkeypatch):
     return lab
 
 
-def small(module: str, task: str) -> list[str]:
-    """The words that make a command small."""
-    few = FEW_EXAMPLES.get(task, ()) if "--set" in SMALL.get(module, ()) else ()
-    return [*SMALL.get(module, ()), *(word for each in few for word in ("--set", each))]
+def small_options(module: str, task: str) -> list[str]:
+    """The options that make a command small."""
+    options = SMALL.get(module, ())
+    settings = FEW_EXAMPLES.get(task, ()) if "--set" in options else ()
+    return [*options, *(word for setting in settings for word in ("--set", setting))]
 
 
 def smoke_sized(command: Command) -> list[str]:
-    """The arguments of `python -m MODULE`, with a reader's own names filled in, and made small."""
+    """The arguments of `python -m MODULE`, with placeholders filled in, made small."""
     words = [PLACEHOLDERS.get(word, word) for word in command.words[3:]]
-    for place, word in enumerate(words[:-1]):
-        if word == "--data":
-            words[place + 1] = STANDIN.get(words[place + 1], words[place + 1])
+    for place, option in enumerate(words[:-1]):
+        value = words[place + 1]
+        words[place + 1] = REPLACED_VALUES.get(option, {}).get(value, value)
     if "--resume" in words:
         return words + (["--dry-run"] if "--dry-run" in SMALL.get(command.module, ()) else [])
     if "--sweeps" in words:
         return words
-    words += small(command.module, next((word for word in words if word in FEW_EXAMPLES), ""))
+    task = next((word for word in words if word in FEW_EXAMPLES), "")
+    words += small_options(command.module, task)
     if command.module == "tardis_core.train":
-        words += ["--out", f"runs/{uuid.uuid4().hex}"]  # a run never takes the place of another
+        words += ["--out", f"runs/{uuid.uuid4().hex}"]  # a run never replaces another
     return words
 
 
-class Became(Exception):
-    """The command would have become another program."""
+class ReplacedProcess(Exception):
+    """The command would have replaced itself with another program."""
 
 
-def run_module(module: str, arguments: list[str], monkeypatch) -> int:
-    """What `python -m MODULE ARGUMENTS` would exit with, in this process."""
+@each_of([command for command in RUN if command.module])
+@runs_modules
+def test_command_runs(command, here, monkeypatch, capfd):
+    def replace_process(path, words, environment):
+        raise ReplacedProcess(shlex.join(words))
 
-    def become(path, words, environment):
-        raise Became(shlex.join(words))
-
-    monkeypatch.setattr(os, "execve", become)
-    monkeypatch.setattr(sys, "argv", [module, *arguments])
+    monkeypatch.setattr(os, "execve", replace_process)
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
-    except SystemExit as ending:
-        return ending.code or 0
-    except Became as other:
-        return 0 if " -m mlflow server " in str(other) else 1
-    return 0
-
-
-@by_text([each for each in RUN if each.module])
-@pytest.mark.filterwarnings("ignore:.*found in sys.modules after import:RuntimeWarning")
-def test_it_runs(command, here, monkeypatch, capfd):
-    code = run_module(command.module, smoke_sized(command), monkeypatch)
+        code = run_module(command.module, smoke_sized(command), monkeypatch)
+    except ReplacedProcess as program:
+        code = 0 if " -m mlflow server " in str(program) else 1
     assert code == 0, "".join(capfd.readouterr())
 
 
-@by_text([each for each in RUN if not each.module])
-def test_it_is_a_script_of_ours_that_runs(command, here, monkeypatch, capfd):
+@each_of([command for command in RUN if not command.module])
+def test_command_is_an_example_that_runs(command, here, monkeypatch):
     program, path, *arguments = command.words
     assert (program, path.partition("/")[0]) == ("python", "examples"), (
-        f"{command.place} shows a command that is neither run nor in handling.py: {command.text}"
+        f"{command.place} documents a command that is neither run nor in "
+        f"doc_command_handling.py: {command.text}"
     )
     monkeypatch.setattr(sys, "argv", [path, *arguments, *SMALL.get(path, ())])
     runpy.run_path(path, run_name="__main__")
 
 
-@by_text(ELSEWHERE)
-def test_the_test_that_runs_it_exists(command):
-    file, name = found_in(BY_ANOTHER_TEST, command.text).split("::")
+@each_of(ELSEWHERE)
+def test_the_test_that_runs_the_command_exists(command):
+    file, name = str(entry_for(RUN_BY_ANOTHER_TEST, command.text)).split("::")
     tree = ast.parse((ROOT / file).read_text())
     assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
 class Accepted(BaseException):
-    """The parser has taken the arguments; nothing more is wanted."""
+    """The parser has accepted the arguments; nothing more is wanted."""
 
 
-@by_text([each for each in ONLY_READ + ELSEWHERE if each.module])
-@pytest.mark.filterwarnings("ignore:.*found in sys.modules after import:RuntimeWarning")
-def test_its_own_parser_takes_the_arguments(command, here, monkeypatch, capfd):
-    spec = importlib.util.find_spec(command.module)
-    assert spec is not None
-    if not spec.origin.startswith(str(ROOT)) or "parse_args" not in Path(spec.origin).read_text():
-        return  # what is not ours, or takes only names
-    parse = argparse.ArgumentParser.parse_args
+def check_arguments(module: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail unless the parser of the module accepts the arguments."""
+    parse_args = argparse.ArgumentParser.parse_args
 
-    def only_parse(parser, *arguments, **named):
-        parse(parser, *arguments, **named)
+    def only_parse(parser, *words, **options):
+        parse_args(parser, *words, **options)
         raise Accepted
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", only_parse)
-    monkeypatch.setattr(sys, "argv", [command.module, *command.words[3:]])
     with pytest.raises(Accepted):
-        runpy.run_module(command.module, run_name="__main__", alter_sys=True)
+        run_module(module, arguments, monkeypatch)
 
 
-@by_text([each for each in ONLY_READ + ELSEWHERE if not each.module])
-def test_the_files_that_it_names_exist_and_its_sweep_is_one(command):
+@each_of([command for command in ONLY_PARSED + ELSEWHERE if command.module])
+@runs_modules
+def test_parser_accepts_the_arguments(command, here, monkeypatch):
+    spec = importlib.util.find_spec(command.module)
+    assert spec is not None
+    assert spec.origin is not None
+    ours = command.module.startswith(PACKAGES)
+    benchmark = command.module.startswith("benchmarks.")
+    # A benchmark without a parser takes only names, and would run.
+    if ours or (benchmark and "parse_args" in Path(spec.origin).read_text()):
+        check_arguments(command.module, list(command.words[3:]), monkeypatch)
+
+
+@each_of([command for command in ONLY_PARSED + ELSEWHERE if not command.module])
+@runs_modules
+def test_files_and_sweep_options_of_the_command_are_valid(command, monkeypatch):
     for word in command.words:
         if re.fullmatch(r"[\w-]+/[\w./-]+", word):
             assert (ROOT / word).exists(), word
@@ -181,13 +190,15 @@ def test_the_files_that_it_names_exist_and_its_sweep_is_one(command):
     if words[0] == "make":
         assert f"\n{words[1]}:" in (ROOT / "Makefile").read_text()
     elif "sweep" in words:
-        sweep_parser().parse_args(words[words.index("sweep") + 1 :])
+        options = words[words.index("sweep") + 1 :]
+        check_arguments("orchestrator.sweep", options, monkeypatch)
 
 
-@pytest.mark.parametrize("table", [BY_ANOTHER_TEST, NOT_RUN])
-def test_no_table_has_an_entry_that_the_documentation_lost(table):
-    shown = [command.text for command in COMMANDS]
-    assert [key for key in table if not any(found_in({key: "x"}, text) for text in shown)] == []
+@pytest.mark.parametrize("table", [RUN_BY_ANOTHER_TEST, NOT_RUN])
+def test_every_entry_belongs_to_a_documented_command(table):
+    documented = [command.text for command in COMMANDS]
+    unused = [key for key in table if not any(entry_for({key: "x"}, text) for text in documented)]
+    assert unused == []
 
 
 def test_commands_are_read_as_a_shell_reads_them(tmp_path):
@@ -205,19 +216,6 @@ def test_commands_are_read_as_a_shell_reads_them(tmp_path):
     ]
 
 
-def test_all_pages_are_looked_at():
+def test_all_pages_are_read():
     assert {"README.md", "cluster.md", "copy.md"} <= {page.name for page in PAGES}
     assert len(COMMANDS) > 60
-
-
-def test_the_layer_of_the_readme_runs():
-    names: dict = {}
-    for text in blocks(ROOT / "README.md", "python"):
-        exec(text, names)
-    assert names["output"].shape == (8, 50, names["layer"].output_size)
-
-
-def test_every_page_is_reached_from_the_readme():
-    text = (ROOT / "README.md").read_text()
-    assert [page.name for page in PAGES[1:] if f"({page.relative_to(ROOT)})" not in text] == []
-    assert len(text.splitlines()) < 200

@@ -202,3 +202,12 @@ def test_a_whole_checkpoint_has_no_note(ray):
     run()
     run()
     assert ray.results[-1][NOTE] == ""
+
+
+def test_the_objective_is_sought_where_the_trainer_seeks_its_best(ray, monkeypatch):
+    """With `memory.vary_cells_from` only the validations of the last phase count."""
+    monkeypatch.setattr(trial, "phase_start", lambda settings: 2.0)
+    run(learning_rate=1.0)  # too fast: it gets worse
+    first, *late = [result["rows"][-1]["valid_bce"] for result in ray.results]
+    assert first < late[0]
+    assert [result["objective"] for result in ray.results] == [first, late[0], min(late)]

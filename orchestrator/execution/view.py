@@ -1,0 +1,193 @@
+"""What a person sees while a sweep runs: a live view on a terminal, plain lines elsewhere."""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+from ray.tune.experiment import Trial
+from rich.console import Console, ConsoleDimensions, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.execution.callbacks import TrialEnds, number_of, params_of
+from orchestrator.execution.progress import Row, Snapshot, rows_of
+from orchestrator.execution.result import FAILED, OBJECTIVE, has_objective
+from orchestrator.planning.plan import SweepPlan
+from orchestrator.tracking.event_log import LOG, scan
+from orchestrator.tracking.states import State
+from tardis_core.text import duration
+
+REFRESH_SECONDS = 1.0
+SILENCE_SECONDS = 60.0  # without a terminal: the longest time without a line
+MOST_LEADERS, MOST_RUNNING, MOST_FAILURES = 6, 8, 3
+TRIAL_BAR = 20  # columns
+
+
+class View(TrialEnds):
+    """Follows the trials of a sweep, and shows where they are; a context that ends the display."""
+
+    def __init__(self, plan: SweepPlan) -> None:
+        self.plan = plan
+        self.rows: dict[int, Row] = {}
+        self._ended_before = 0
+        self._started = self._shown = time.time()
+        self._display: Live | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._display is not None:
+            self._display.stop()
+            self._display = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Ray pickles its callbacks, and a display belongs to its terminal.
+        return {**self.__dict__, "_display": None}
+
+    @property
+    def live(self) -> bool:
+        """Whether there is a terminal to draw on."""
+        return sys.stdout.isatty()
+
+    def setup(self, *arguments: Any, **info: Any) -> None:
+        """Start with the trials that have ended before, if the sweep is resumed or extended."""
+        path = self.plan.folder / LOG
+        events = (event for event, _ in scan(path)) if path.exists() else ()
+        past = rows_of(events, self.plan)
+        self.rows = {number: row for number, row in past.items() if row.state.ended}
+        self._ended_before = len(self.rows)
+        self._started = self._shown = time.time()
+        if self.live:
+            self._draw()
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        quiet = time.time() - self._shown
+        if self.live and quiet >= REFRESH_SECONDS:
+            self._draw()
+        elif not self.live and quiet >= SILENCE_SECONDS:
+            self._print(self.snapshot().summary())
+
+    def on_trial_start(
+        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
+    ) -> None:
+        self._row(trial)
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        row = self._row(trial)
+        row.results = int(result.get("training_iteration", row.results))
+        if has_objective(result):
+            row.value = result[OBJECTIVE]
+
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        if self.live:
+            self._draw()
+
+    def ended(self, trial: Trial, state: State) -> None:
+        row = self._row(trial)
+        row.state, row.reason = state, str((trial.last_result or {}).get(FAILED) or "")
+        if self.live:
+            return
+        value = "" if row.value is None else f"  {self.plan.metric} {row.value:.4f}"
+        reason = f"  {row.reason}" if row.reason else ""
+        self._print(f"{self.plan.title(number_of(trial)):<10}  {row.state:<8}{value}{reason}")
+        now = self.snapshot()
+        self._print(f"    {now.summary()}, {now.best()}")
+
+    def snapshot(self) -> Snapshot:
+        """Where the sweep is now."""
+        return Snapshot(self.plan, self.rows, time.time() - self._started, self._ended_before)
+
+    def _row(self, trial: Trial) -> Row:
+        number = number_of(trial)
+        if number not in self.rows:
+            self.rows[number] = Row(settings=params_of(self.plan, trial))
+        return self.rows[number]
+
+    def _print(self, text: str) -> None:
+        self._shown = time.time()
+        print(text, flush=True)
+
+    def _draw(self) -> None:
+        self._shown = time.time()
+        if self._display is None:
+            console = Console(file=sys.stdout)
+            self._display = Live(console=console, auto_refresh=False, vertical_overflow="crop")
+            self._display.start()
+        # Asked every time: rich would take a COLUMNS of the environment for the size forever.
+        self._display.console.size = size = _terminal_size()
+        self._display.update(render(self.snapshot(), *size), refresh=True)
+
+
+def _terminal_size() -> ConsoleDimensions:
+    size = shutil.get_terminal_size()
+    with suppress(OSError, ValueError):
+        size = os.get_terminal_size(sys.stdout.fileno())
+    return ConsoleDimensions(size.columns or 80, size.lines or 24)
+
+
+def render(now: Snapshot, width: int, height: int) -> RenderableType:
+    """The live view: overall progress, running trials, leaders and failures, as fits."""
+    room = height - 4  # below the bar, two lines of text and the cursor
+    columns = now.leaders(width, max(0, min(MOST_LEADERS, room - 1)))
+    room -= len(columns[0]) if columns else 0
+    failed = [number for number, row in now.rows.items() if row.state is State.FAILED]
+    failed = failed[-max(0, min(MOST_FAILURES, room)) :] if room > 0 else []
+    running = [number for number, row in now.rows.items() if row.state is State.RUNNING]
+    running = running[: max(0, min(MOST_RUNNING, room - len(failed)))]
+    parts: list[RenderableType] = [_overall(now), _line(now.summary()), _line(now.best(), "bold")]
+    if running:
+        parts.append(_running(now, running))
+    if columns:
+        parts.append(_table(columns))
+    for number in failed:
+        parts.append(_line(f"{now.plan.title(number)} failed: {now.rows[number].reason}", "red"))
+    return Group(*parts)
+
+
+def _overall(now: Snapshot) -> RenderableType:
+    grid = Table.grid(padding=(0, 1), expand=True)
+    grid.add_column(ratio=1)
+    grid.add_column(no_wrap=True)
+    bar = ProgressBar(total=now.plan.trials, completed=now.done)
+    grid.add_row(bar, f"{now.done / now.plan.trials:.0%} in {duration(now.seconds)}")
+    return grid
+
+
+def _running(now: Snapshot, numbers: Sequence[int]) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    for _ in range(4):
+        grid.add_column(no_wrap=True, overflow="ellipsis")
+    for number in numbers:
+        row, total = now.rows[number], now.plan.reports
+        value = "" if row.value is None else f"{now.plan.metric} {row.value:.4f}"
+        bar = ProgressBar(total=total, completed=row.results, width=TRIAL_BAR)
+        grid.add_row(now.plan.title(number), bar, f"{row.results}/{total}", value)
+    return grid
+
+
+def _table(columns: Sequence[Sequence[str]]) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for head, *_ in columns:
+        table.add_column(head, justify="right", no_wrap=True, overflow="ellipsis")
+    for cells in zip(*(column[1:] for column in columns), strict=True):
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(text, style, no_wrap=True, overflow="ellipsis")
