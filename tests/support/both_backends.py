@@ -1,4 +1,4 @@
-"""The same sequence on two backends: outputs, final state and every gradient side by side."""
+"""Run the same sequence on two backends and compare outputs, final state and all gradients."""
 
 import dataclasses
 
@@ -38,10 +38,10 @@ def make_model(
         if kind == "lstm":
             model = MODELS.get("lstm")(D, LstmConfig(hidden=H, **options), None, None)
         else:
-            made = ESTIMATORS.get(kind)
+            estimator = ESTIMATORS.get(kind)
             memory = MemoryConfig(cells=K, address=A, content=C, attention=P)
             config = TardisConfig(hidden=H, **options)
-            model = MODELS.get("tardis")(D, config, memory, made(made.Config(), D, H))
+            model = MODELS.get("tardis")(D, config, memory, estimator(estimator.Config(), D, H))
     return randomise(model.to(dtype), seed, scale)
 
 
@@ -51,7 +51,7 @@ def set_backend(model, backend):
 
 
 def random_state(model, B, seed, generator):
-    """A state in the midst of a text: some cells written, some reads counted."""
+    """A state in the middle of a text, with some cells written and some reads counted."""
     like = next(model.parameters())
     state = map_state(torch.clone, model.initial_state(B, like))
     parts = getattr(state, "controller", state)
@@ -81,7 +81,7 @@ def differentiable(state):
 
 
 def run(model, backend, T, B, *, seed=0, noise=True, mask=False, carried=False, pi_loss=True):
-    """Everything that comes out of a sequence and of a random function's gradient, by name."""
+    """All outputs of a sequence and the gradients of a random function of them, by name."""
     set_backend(model, backend)
     generator = torch.Generator().manual_seed(100 + seed)
     like = next(model.parameters())
@@ -112,23 +112,23 @@ def run(model, backend, T, B, *, seed=0, noise=True, mask=False, carried=False, 
     )
     loss.backward()
 
-    seen = {name: each.detach() for name, each in outputs.items()}
+    results = {name: each.detach() for name, each in outputs.items()}
     for n, each in enumerate(flatten_state(final)):
-        seen[f"state {n}"] = each.detach()
+        results[f"state {n}"] = each.detach()
     if hidden.reads is not None:
-        seen |= {"read": hidden.reads.read_TB, "written": hidden.reads.written_TB}
-        seen["logits"] = hidden.reads.pi_TBK.detach()
-    seen["gradient x"] = x.grad
+        results |= {"read": hidden.reads.read_TB, "written": hidden.reads.written_TB}
+        results["logits"] = hidden.reads.pi_TBK.detach()
+    results["gradient x"] = x.grad
     for name, parameter in model.named_parameters():
-        seen[f"gradient {name}"] = parameter.grad
+        results[f"gradient {name}"] = parameter.grad
     if carried:
         for n, each in enumerate(differentiable(state)):
-            seen[f"gradient state {n}"] = each.grad
-    return seen
+            results[f"gradient state {n}"] = each.grad
+    return results
 
 
 def difference(one, other):
-    """The greatest difference of any output or gradient, relative to its size, and where."""
+    """The largest relative difference of any output or gradient, and its name."""
     assert one.keys() == other.keys()
     worst, where = 0.0, ""
     for name, a in one.items():
@@ -139,7 +139,7 @@ def difference(one, other):
         assert (a.shape, a.dtype) == (b.shape, b.dtype), name
         if not a.numel():
             continue
-        apart = float((a - b).abs().max() / (1 + a.abs().max()))
-        if not apart <= worst:
-            worst, where = apart, name
+        distance = float((a - b).abs().max() / (1 + a.abs().max()))
+        if not distance <= worst:  # also if it is NaN
+            worst, where = distance, name
     return worst, where

@@ -1,4 +1,4 @@
-"""Comparisons that seem to have run, as data to make tables and reports of."""
+"""Comparisons as if they had run, as data for tables and reports."""
 
 from orchestrator.comparison import runs
 from orchestrator.results.records import Records

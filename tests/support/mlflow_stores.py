@@ -1,4 +1,4 @@
-"""What the tests of tracking share: a sweep to record, and a look at what a store holds of it."""
+"""For the tests of tracking: the events of a sweep, and checks of what a store contains."""
 
 import math
 import multiprocessing
@@ -25,39 +25,41 @@ from orchestrator.tracking.mlflow_store import prepare_store
 from orchestrator.tracking.tracker import Tracker
 
 EXPERIMENT, SWEEP = "tardis", "ptb-1"
-PATIENCE = 180  # seconds for what takes one, on a machine that may be busy with something else
+PATIENCE = 180  # seconds: the machine may be busy with something else
 
 
 def wait_for(condition: Callable[[], object]) -> None:
     """Wait until the condition holds."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, f"the condition did not hold within {PATIENCE} s"
         time.sleep(0.01)
 
 
 def quick_processes() -> multiprocessing.context.ForkServerContext:
-    """Processes that need not import MLflow, which takes seconds."""
+    """Processes that are forked with MLflow imported, which takes seconds."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["orchestrator.tracking.tracker"])
     return context
 
 
 def fresh_sqlite(folder: Path, factory: pytest.TempPathFactory) -> str:
-    """The URI of an empty SQLite store, copied from one that is made once: that takes seconds."""
+    """The URI of an empty SQLite store, copied from a template: creating one takes seconds."""
     base = factory.getbasetemp()
-    shared = base.parent if base.name.startswith("popen-") else base  # of xdist's workers
+    shared = (
+        base.parent if base.name.startswith("popen-") else base
+    )  # shared by the workers of xdist
     template = shared / "mlflow-template" / "mlflow.db"
     if not template.exists():
-        _made_by_two_at_once(f"sqlite:///{template}")
-    prepare_store(f"sqlite:///{template}", "template")  # waits, if another worker is making it
+        _create_by_two_processes(f"sqlite:///{template}")
+    prepare_store(f"sqlite:///{template}", "template")  # waits if another worker is creating it
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(template, folder / "mlflow.db")
     return f"sqlite:///{folder / 'mlflow.db'}"
 
 
-def _made_by_two_at_once(uri: str) -> None:
-    """Make a store as two drivers would that start together, where MLflow itself would fail."""
+def _create_by_two_processes(uri: str) -> None:
+    """Create a store as two drivers that start together would, where MLflow alone would fail."""
     make = quick_processes().Process
     processes = [make(target=prepare_store, args=(uri, "template")) for _ in range(2)]
     for process in processes:
@@ -68,7 +70,7 @@ def _made_by_two_at_once(uri: str) -> None:
 
 
 def step_values(number: int, step: int) -> dict[str, float]:
-    """What the trial measures at the step, the unusual included."""
+    """The metrics of a trial at a step, including unusual values."""
     return {
         "valid_bpc": 1.5 + number / 3 + 1 / (step + 3),
         "constant": 0.1,
@@ -77,7 +79,7 @@ def step_values(number: int, step: int) -> dict[str, float]:
 
 
 def sweep_events(trials: int, steps: int) -> list[Event]:
-    """A whole sweep, its trials in turn."""
+    """The events of a whole sweep with concurrent trials."""
     events: list[Event] = [SweepStarted("ptb sweep", {"task": "ptb"}, {"trials": trials})]
     events += [TrialStarted(n, {"memory.cells": 16 + n}) for n in range(trials)]
     for step in range(steps):
@@ -87,7 +89,7 @@ def sweep_events(trials: int, steps: int) -> list[Event]:
 
 
 def runs_of(uri: str, sweep_id: str = SWEEP) -> dict[int | None, Run]:
-    """The runs of a sweep by trial number, None for the parent; fails if there are two of one."""
+    """The runs of a sweep by trial number, None for the parent; fails if a run exists twice."""
     client = MlflowClient(uri)
     experiment = client.get_experiment_by_name(EXPERIMENT)
     assert experiment is not None
@@ -100,15 +102,15 @@ def runs_of(uri: str, sweep_id: str = SWEEP) -> dict[int | None, Run]:
 def history(uri: str, run: Run) -> dict[str, list[tuple[int, float]]]:
     """All (step, value) of each metric of a run, in order."""
     client = MlflowClient(uri)
-    found = {}
+    points_by_metric = {}
     for key in run.data.metrics:
         points = client.get_metric_history(run.info.run_id, key)
-        found[key] = sorted((point.step, point.value) for point in points)
-    return found
+        points_by_metric[key] = sorted((point.step, point.value) for point in points)
+    return points_by_metric
 
 
 def check_sweep(uri: str, trials: int, steps: int, sweep_id: str = SWEEP) -> None:
-    """The store holds `sweep_events`: each run and each step exactly once, and none is running."""
+    """Check that the store has `sweep_events`, each run and step once, and nothing is running."""
     runs = runs_of(uri, sweep_id)
     assert runs.keys() == {None, *range(trials)}
     assert {run.info.status for run in runs.values()} == {"FINISHED"}
@@ -118,15 +120,15 @@ def check_sweep(uri: str, trials: int, steps: int, sweep_id: str = SWEEP) -> Non
         assert number is not None
         assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
         assert run.data.params == {"memory.cells": str(16 + number)}
-        found = history(uri, run)
+        recorded = history(uri, run)
         for name in ("valid_bpc", "constant"):
             expected = [(step, step_values(number, step)[name]) for step in range(steps)]
-            assert found[name] == expected, f"{name} of trial {number}"
-        assert sorted(step for step, _ in found["odd"]) == list(range(steps))
+            assert recorded[name] == expected, f"{name} of trial {number}"
+        assert sorted(step for step, _ in recorded["odd"]) == list(range(steps))
 
 
 def record(log: EventLog, uri: str, *events: Event, sweep_id: str = SWEEP) -> Tracker:
-    """Append the events and have them all delivered."""
+    """Append the events and wait until all are delivered."""
     tracker = Tracker(log, uri, EXPERIMENT, sweep_id)
     log.append(*events)
     tracker.start()

@@ -1,4 +1,4 @@
-"""The rivals of TARDIS in NumPy, one sequence at a time, written from their papers' equations.
+"""The baselines in NumPy, one sequence at a time, written from the equations of their papers.
 
 Every function takes the parameters by name and x as (T, D), and returns a dictionary of what the
 model makes of each step. Gates stand in the order f, i, o, g.

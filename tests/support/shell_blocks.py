@@ -15,24 +15,24 @@ ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
 
 
 class Command(NamedTuple):
-    """One command, as a reader would type it."""
+    """One command as a reader would type it."""
 
     words: tuple[str, ...]
     place: str  # the page that shows it first
 
     @property
     def text(self) -> str:
-        """The words in one line; `.venv/bin/python` and `python` are the same."""
+        """The words joined to a line; `.venv/bin/python` is `python`."""
         return " ".join(self.words)
 
     @property
     def module(self) -> str:
-        """What `python -m` is to run; empty for other commands."""
+        """The module that `python -m` runs; empty for other commands."""
         return self.words[2] if self.words[:2] == ("python", "-m") else ""
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """The fenced blocks of a page that are in a language."""
+    """The fenced blocks of a page in a language."""
     return [body for name, body in FENCE.findall(page.read_text()) if name == language]
 
 
@@ -40,7 +40,7 @@ def commands_of(page: Path) -> Iterator[Command]:
     """All commands of a page."""
     lines = "\n".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
     prose = FENCE.sub("", page.read_text())
-    lines += [found for found in IN_A_SENTENCE.findall(prose) if "..." not in found]
+    lines += [text for text in IN_A_SENTENCE.findall(prose) if "..." not in text]
     for line in lines:
         words: list[str] = []
         for word in [*shlex.split(line, comments=True), "&&"]:
@@ -53,7 +53,7 @@ def commands_of(page: Path) -> Iterator[Command]:
 
 
 def _plain(words: list[str]) -> tuple[str, ...]:
-    """Without what stands before the program: `sudo`, variables; empty if that is all."""
+    """The command without `sudo`, `export` and variables; empty if nothing is left."""
     while words[0] in ("sudo", "export") or ASSIGNMENT.fullmatch(words[0]):
         if len(words) == 1:
             return ()
@@ -62,9 +62,9 @@ def _plain(words: list[str]) -> tuple[str, ...]:
 
 
 def every_command() -> list[Command]:
-    """The commands of all pages, each once."""
-    found: dict[tuple[str, ...], Command] = {}
+    """The distinct commands of all pages."""
+    commands: dict[tuple[str, ...], Command] = {}
     for page in PAGES:
         for command in commands_of(page):
-            found.setdefault(command.words, command)
-    return list(found.values())
+            commands.setdefault(command.words, command)
+    return list(commands.values())

@@ -1,4 +1,4 @@
-"""Small models in float64 with every parameter random, and their way into NumPy."""
+"""Small models in float64 with random parameters, and their conversion to NumPy."""
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ TOLERANCE = 1e-10
 
 
 def randomise(module, seed, scale=0.7):
-    """Every parameter normal, so that no bias is zero and no gain is one."""
+    """Draw every parameter from a normal distribution, so that no bias is 0 and no gain is 1."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -25,14 +25,14 @@ def make_tardis(
     estimator="gumbel", *, D=3, H=5, K=4, A=2, C=3, P=3, seed=0, dtype=torch.float64, **options
 ):
     """A TARDIS with random parameters; the options are those of `TardisConfig`."""
-    made = ESTIMATORS.get(estimator)
+    estimator_class = ESTIMATORS.get(estimator)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = MODELS.get("tardis")(
             D,
             TardisConfig(hidden=H, **options),
             MemoryConfig(cells=K, address=A, content=C, attention=P),
-            made(made.Config(), D, H),
+            estimator_class(estimator_class.Config(), D, H),
         )
     return randomise(model.double(), seed).to(dtype)
 
@@ -47,7 +47,7 @@ def noise_of(model, x, seed=0):
 
 
 def slice_noise(noise, start, stop):
-    """A stretch of the noise of a sequence."""
+    """A part of the noise of a sequence."""
     return TardisNoise(*(part if part is None else part[start:stop] for part in noise))
 
 
@@ -61,7 +61,7 @@ def parameters_of(module):
 
 
 def noise_arguments(noise):
-    """The model's noise under the names of the reference."""
+    """The noise of the model under the names of the reference."""
     if noise is None:
         return {}
     return {
@@ -72,7 +72,7 @@ def noise_arguments(noise):
 
 
 def samples_of(state):
-    """The model's state as the reference keeps it: one record a sequence."""
+    """The state of the model in the form of the reference: one record per sequence."""
     samples = []
     for n in range(len(state.memory.steps_B)):
         last = array(state.memory.last_read_BK[n])

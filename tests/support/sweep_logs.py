@@ -1,4 +1,4 @@
-"""Sweeps that seem to have run: a plan, its log and its study, filled by hand."""
+"""Sweeps as if they had run: a plan with an event log and a study written by hand."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ COMMON = {"task": "copy", "scale": "smoke", "trials": 6, "metric": "bce", "bette
 
 
 def make_plan(name: str = "s", **more) -> SearchPlan:
-    """A search with a folder of its own."""
+    """A search with its own folder."""
     plan = SearchPlan(name, **{**COMMON, **more})
     plan.folder.mkdir(parents=True)
     return plan
@@ -35,7 +35,7 @@ def params_of(rate: float, seed: int = 0, estimator: str = "gumbel") -> dict[str
 def record(
     plan: SweepPlan, number: int, values: list[float], ending, params, test: float | None = None
 ) -> None:
-    """One trial in the log: a validation every 10 updates, then its end."""
+    """Log one trial: a validation every 10 updates, then its end."""
     log = EventLog(plan.folder)
     log.append(TrialStarted(number, params))
     for place, value in enumerate(values, start=1):
@@ -53,7 +53,7 @@ PRUNED = ("KILLED", {"pruned": "true"})
 
 
 def fill(plan: SearchPlan, values: list) -> None:
-    """Trials with these values: None is a failure, a tuple the last value of a pruned one."""
+    """Log trials with these values: None is a failed trial, a tuple the last value if pruned."""
     study = optuna.create_study(
         study_name=plan.name,
         storage=study_storage(plan.folder),
@@ -78,7 +78,7 @@ def fill(plan: SearchPlan, values: list) -> None:
 
 
 def comparison_plan(name: str = "c", labels=("a", "b"), seeds=(1, 2, 3), **more) -> ComparisonPlan:
-    """A comparison with a folder of its own."""
+    """A comparison with its own folder."""
     candidates = tuple(Candidate(label, {"model": "tardis"}) for label in labels)
     plan = ComparisonPlan(name, **{**COMMON, **more}, candidates=candidates, seeds=tuple(seeds))
     plan.folder.mkdir(parents=True)
@@ -86,14 +86,14 @@ def comparison_plan(name: str = "c", labels=("a", "b"), seeds=(1, 2, 3), **more)
 
 
 def fill_comparison(plan: ComparisonPlan, values: dict[str, list[float]]) -> None:
-    """The values of each candidate, one per seed."""
+    """Log the values of each candidate, one per seed."""
     for job in plan.jobs():
         value = values[job.candidate.label][plan.seeds.index(job.seed)]
         record(plan, job.number, [value], COMPLETE, params_of(3e-3, job.seed))
 
 
 def put_weights(plan: SweepPlan, number: int, task: str = "copy") -> Path:
-    """A checkpoint where Ray would have left the last one of the trial."""
+    """Write a checkpoint where Ray would have left the last one of the trial."""
     config = make_config(task, scale="smoke", overrides={"model.hidden": 16})
     data = load_data(config, None, "standin") if task in ("ptb", "snli", "strokes") else None
     trainer = Trainer(config, data)

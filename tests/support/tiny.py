@@ -1,4 +1,4 @@
-"""Runs that take a fraction of a second, and what they have in common with runs made again."""
+"""Runs that take a fraction of a second, and comparisons of repeated runs."""
 
 import csv
 import io
@@ -33,7 +33,7 @@ OF_TASK: dict[str, dict[str, Any]] = {
 
 
 def settings(task: str = "copy", model: str = "tardis") -> dict[str, Any]:
-    """The overrides that make a run tiny."""
+    """Overrides for a tiny run."""
     return SIZES | OF_TASK[task] | (MEMORY if model == "tardis" else {})
 
 
@@ -44,7 +44,7 @@ def tiny(
     seed: int = 0,
     **training: Any,
 ) -> Config:
-    """A tiny run; keywords are settings of the section `training`."""
+    """Configuration of a tiny run; keywords are settings of the section `training`."""
     more = {f"training.{name}": value for name, value in training.items()}
     return make_config(task, model, estimator, "smoke", seed, settings(task, model) | more)
 
@@ -57,7 +57,7 @@ def command_line(overrides: Mapping[str, Any], task: str = "copy") -> list[str]:
 
 
 def untimed(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows without what a clock said."""
+    """Rows without measured times."""
     return [{name: value for name, value in row.items() if name not in TIMING} for row in rows]
 
 
@@ -67,7 +67,7 @@ def read_csv(text: str) -> list[dict[str, str]]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two nests of dicts, lists, tensors and values are equal to the last bit."""
+    """Whether two nested structures of dicts, lists, tensors and values are equal bit for bit."""
     if isinstance(one, torch.Tensor):
         return one.dtype == other.dtype and torch.equal(one, other)
     if isinstance(one, np.ndarray):
@@ -80,7 +80,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def timeless(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A state of a trainer without what a clock said."""
+    """The state of a trainer without measured times."""
     rest = {name: value for name, value in state.items() if name not in ("format", "seconds")}
     rest["sums"] = {name: value for name, value in state["sums"].items() if name != "seconds"}
     rest["history"] = untimed(state["history"])
