@@ -80,7 +80,7 @@ RUN_BY_ANOTHER_TEST = {
         REPRODUCE + "test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved"
     ),
     "docker/make-secrets.sh": (
-        "tests/unit/docker/test_image_files.py::test_secrets_are_long_different_and_closed_to_others"
+        "tests/unit/docker/test_image_files.py::test_secrets_are_long_distinct_and_private"
     ),
 }
 
