@@ -17,7 +17,7 @@ from tardis_core.errors import Diverged, UserError
 from tardis_core.models.base import State, flatten_state, map_state
 from tardis_core.tasks.base import Batch, Split
 from tardis_core.training.best import best_row, phase_start
-from tardis_core.training.microbatches import Part, join, split
+from tardis_core.training.microbatches import Microbatch, join, split
 from tardis_core.training.objective import Objective, objective
 from tardis_core.training.schedule import learning_rate
 
@@ -173,7 +173,7 @@ class Trainer:
         self._sums["seconds"] = self._sums.get("seconds", 0.0) + time.perf_counter() - started
         return loss
 
-    def _differentiate(self, batch: Batch) -> list[tuple[Part, Objective]]:
+    def _differentiate(self, batch: Batch) -> list[tuple[Microbatch, Objective]]:
         """The loss of each part of the batch; their gradients add up in the parameters."""
         self.optimizer.zero_grad(set_to_none=True)
         parts = split(
@@ -186,7 +186,7 @@ class Trainer:
             done.append((part, result))
         return done
 
-    def _objective(self, part: Part) -> Objective:
+    def _objective(self, part: Microbatch) -> Objective:
         batch, state, signature = part.batch, part.state, self.task.signature
         with self._precision():
             return objective(self.network, signature, batch, state, self.generator, self._progress)

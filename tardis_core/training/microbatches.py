@@ -11,7 +11,7 @@ from tardis_core.tasks.base import Batch
 from tardis_core.training.objective import Objective
 
 
-class Part(NamedTuple):
+class Microbatch(NamedTuple):
     """Some of the sequences of a batch."""
 
     batch: Batch
@@ -19,10 +19,10 @@ class Part(NamedTuple):
     share: float  # of the scored steps; the loss is a mean over them
 
 
-def split(batch: Batch, state: State | None, parts: int) -> list[Part]:
+def split(batch: Batch, state: State | None, parts: int) -> list[Microbatch]:
     """The sequences of a batch in microbatches of nearly equal size, at most one per sequence."""
     if parts == 1:
-        return [Part(batch, state, 1.0)]
+        return [Microbatch(batch, state, 1.0)]
     numbers = torch.arange(batch.scored_TB.shape[1], device=batch.scored_TB.device)
     scored = float(batch.scored_TB.sum())
     microbatches = []
@@ -30,7 +30,7 @@ def split(batch: Batch, state: State | None, parts: int) -> list[Part]:
         here = slice(int(chosen[0]), int(chosen[-1]) + 1)
         some = batch.sequences(here)
         own = None if state is None else map_state(lambda tensor, here=here: tensor[here], state)
-        microbatches.append(Part(some, own, float(some.scored_TB.sum()) / scored))
+        microbatches.append(Microbatch(some, own, float(some.scored_TB.sum()) / scored))
     return microbatches
 
 
@@ -43,7 +43,7 @@ class Whole(NamedTuple):
     state: State | None  # with which the next batch starts
 
 
-def join(done: Sequence[tuple[Part, Objective]], continues: bool) -> Whole:
+def join(done: Sequence[tuple[Microbatch, Objective]], continues: bool) -> Whole:
     """The metrics of the whole batch, and its state if the sequences continue."""
 
     def mean(values: Sequence[Tensor]) -> float:

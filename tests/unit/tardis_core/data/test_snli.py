@@ -113,7 +113,7 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(hashlib, "file_digest", refuse)
-    with pytest.raises(UserError, match=r"train\.jsonl cannot be read: Permission denied; mend"):
+    with pytest.raises(UserError, match=r"train\.jsonl cannot be read: Permission denied; fix"):
         snli.load(write(tmp_path))
 
 
