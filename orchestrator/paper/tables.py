@@ -22,7 +22,6 @@ from orchestrator.planning.planner import plan_from
 from orchestrator.results.records import Records
 from tardis_core import paper
 from tardis_core.errors import UserError
-from tardis_core.models.base import MODELS
 
 SEEDS = {"smoke": 2, "small": 3, "paper": 5}
 
@@ -70,11 +69,17 @@ def _plan(request: Request, variant: Variant) -> ComparisonPlan:
             set=variant.set,
             seed=request.seed,
             seeds=SEEDS[request.scale],
-            models=tuple(MODELS.names()),
+            models=_models_of_table(variant.task),
             data=request.data,
             data_dir=request.data_dir,
         )
     )
+
+
+def _models_of_table(task: str) -> tuple[str, ...]:
+    """The models of the paper's table that exist here, each once."""
+    models = (row.settings.get("model") for row in paper.rows(task))
+    return tuple(dict.fromkeys(model for model in models if model))
 
 
 def _check_data(plan: ComparisonPlan, source: str) -> None:

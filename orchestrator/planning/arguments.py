@@ -144,8 +144,8 @@ def _comparison_parser() -> Parser:
         "--models",
         type=names,
         metavar="NAME,...",
-        help=f"rows of the paper's table to train, of {','.join(MODELS.names())} "
-        f"(default: {','.join(OURS)})",
+        help="models to train, as in the paper's table or with their defaults, of "
+        f"{','.join(MODELS.names())} (default: {','.join(OURS)})",
     )
     add(
         "--candidate",

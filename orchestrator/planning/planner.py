@@ -182,7 +182,7 @@ def _begun_comparison(name: str) -> ComparisonPlan:
 
 
 def _candidates(options: ComparisonOptions) -> tuple[Candidate, ...]:
-    candidates = tuple(map(_candidate, options.candidate)) or paper_candidates(
+    candidates = tuple(map(_candidate, options.candidate)) or _of_models(
         options.task, options.models
     )
     labels = [each.label for each in candidates]
@@ -192,6 +192,14 @@ def _candidates(options: ComparisonOptions) -> tuple[Candidate, ...]:
             f"{', '.join(labels) or 'none'}"
         )
     return candidates
+
+
+def _of_models(task: str, models: Sequence[str]) -> tuple[Candidate, ...]:
+    """The rows of the paper's table, and the models that have none with their defaults."""
+    rows = paper_candidates(task, models)
+    in_table = {row.settings["model"] for row in rows}
+    others = (Candidate(model, {"model": model}) for model in models if model not in in_table)
+    return (*rows, *others)
 
 
 def paper_candidates(task: str, models: Sequence[str]) -> tuple[Candidate, ...]:

@@ -65,6 +65,12 @@ def test_the_paper_rows_are_the_default_candidates():
     assert (plan.seeds, plan.trials, plan.test) == ((7, 8), 10, True)
 
 
+def test_a_model_without_a_row_in_the_table_has_its_defaults():
+    plan = plan_for("ptb", "--smoke", "--models", "lstm,ntm")
+    assert [candidate.settings["model"] for candidate in plan.candidates] == ["lstm", "ntm"]
+    assert plan.candidates[1].label == "ntm"
+
+
 @pytest.mark.parametrize("task", TASKS.names())
 def test_every_row_of_a_table_is_a_configuration(task):
     rows = paper_candidates(task, tuple(MODELS.names()))
