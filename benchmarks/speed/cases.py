@@ -88,7 +88,7 @@ def training_step(case: Case, size: Size) -> Callable[[], None]:
         return torch_step
     model = build(case, size)
     weights = list(model.parameters())
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator(x_TBD.device).manual_seed(0)
     advantage_TBK = torch.randn(size.T, size.B, size.K) / (size.T * size.B)
 
     def model_step() -> None:

@@ -2,6 +2,7 @@
 
 python -m benchmarks.speed.step            # a few minutes; updates docs/performance.md
 python -m benchmarks.speed.step --quick    # one size, half a minute; prints only
+python -m benchmarks.speed.step --device cuda    # on a GPU, next to cuDNN; updates the page too
 """
 
 import sys
@@ -28,6 +29,10 @@ PAGE = Path("docs/performance.md")
 BEGIN, END = (
     "<!-- measured: python -m benchmarks.speed.step -->",
     "<!-- end of what was measured -->",
+)
+GPU_BEGIN, GPU_END = (
+    "<!-- measured: python -m benchmarks.speed.step --device cuda -->",
+    "<!-- end of what was measured on a GPU -->",
 )
 
 ESTIMATORS = ("gumbel", "reinforce")
@@ -165,13 +170,24 @@ def training(data_dir: str | None) -> str:
     )
 
 
-def write_page(text: str) -> None:
-    """Replace the measured part of the page."""
-    before, begin, rest = PAGE.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
+def write_page(text: str, first: str = BEGIN, last: str = END) -> None:
+    """Replace the measured part of the page, between its first and its last line."""
+    before, begin, rest = PAGE.read_text().partition(first)
+    _, end, after = rest.partition(last)
     if not (begin and end):
-        raise UserError(f"{PAGE} must have the lines {BEGIN} and {END}")
-    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
+        raise UserError(f"{PAGE} must have the lines {first} and {last}")
+    PAGE.write_text(f"{before}{first}\n\n{text}\n{last}{after}")
+
+
+def _on_gpu(names: Sequence[str], quick: bool) -> int:
+    # Only now: it imports Triton, which a machine without a GPU need not have.
+    from benchmarks.speed.gpu_step import gpu_table
+
+    text = gpu_table(names)
+    print(text)
+    if not quick:
+        write_page(text, GPU_BEGIN, GPU_END)
+    return 0
 
 
 @command
@@ -183,10 +199,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="measure one size and write nothing")
     parser.add_argument("--size", default="s", help="size for --quick (default: s)", choices=SIZES)
     parser.add_argument("--data-dir", metavar="DIR", help="data directory (default: TARDIS_DATA)")
+    parser.add_argument(
+        "--device", default="cpu", choices=("cpu", "cuda"), help="default: %(default)s"
+    )
     options = parser.parse_args(arguments)
     if not options.quick and not PAGE.exists():
         raise UserError(f"{PAGE} must exist: run this in the folder of the project, or use --quick")
     names = [options.size] if options.quick else list(SIZES)
+    if options.device == "cuda":
+        return _on_gpu(names, options.quick)
     parts = [
         lambda: f"Measured on {machine()}.\n",
         lambda: steps(names, 6 if options.quick else 12),

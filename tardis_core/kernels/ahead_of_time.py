@@ -100,8 +100,10 @@ def compiled(launch: Launch, capability: int) -> Resources:
         constexprs=dict(launch.constants),
     )
     target = GPUTarget("cuda", capability, 32)
-    cubin = triton.compile(source, target=target, options=dict(launch.options)).asm["cubin"]
-    registers, stack, shared, local = _usage(cubin)
+    program = triton.compile(source, target=target, options=dict(launch.options))
+    cubin = program.asm["cubin"]
+    registers, stack, static, local = _usage(cubin)
+    shared = max(static, program.metadata.shared)  # the latter is asked for at the launch
     return Resources(registers, stack + local, shared, len(cubin))
 
 
