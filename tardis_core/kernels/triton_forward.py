@@ -80,7 +80,7 @@ class Sizes(NamedTuple):
             "BLOCK_P": block_p,
             "BLOCK_Q": block_q,
             "TILE_K": min(_power(self.K), rows),
-            "num_warps": 4 if max(block_p, block_q, self.K) <= 256 else 8,
+            "num_warps": 4 if max(block_p, block_q, self.K) < 256 else 8,
         }
 
     def gate_blocks(self, whole: bool) -> dict[str, int]:

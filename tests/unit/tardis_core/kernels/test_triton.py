@@ -11,6 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 pytest.importorskip("triton")
+pytestmark = pytest.mark.slow  # interpreting and compiling kernels
 
 from tardis_core.kernels import ahead_of_time, gpu_check, torch_sequence, triton_sequence
 
