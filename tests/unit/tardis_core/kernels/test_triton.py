@@ -11,10 +11,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 pytest.importorskip("triton")
-pytestmark = pytest.mark.slow  # interpreting and compiling kernels
 
 from tardis_core.kernels import ahead_of_time, gpu_check, torch_sequence, triton_sequence
 
+pytestmark = pytest.mark.slow  # interpreting and compiling kernels
 ROOT = Path(__file__).parents[4]
 TOLERANCE = 1e-10
 # Operations that only describe the same numbers anew.
