@@ -187,7 +187,7 @@ class _Memory:
             MASKED=fixed.mask_TB is not None,
             FROM_R=incoming.r_TBQ is not None,
             FROM_PI=incoming.pi_TBK is not None,
-            **self.size.cell_blocks(),
+            **self.size.cell_blocks(wide=257),
         )
 
     def weights(self, by_state_VH: Tensor) -> dict[str, Tensor]:

@@ -67,8 +67,12 @@ class Sizes(NamedTuple):
         """The column of the products with h at which the gates begin."""
         return self.C + self.P
 
-    def cell_blocks(self) -> dict[str, int]:
-        """The constants of the kernels that work on cells."""
+    def cell_blocks(self, wide: int) -> dict[str, int]:
+        """The constants of a kernel that works on cells; from `wide` numbers on it has 8 warps.
+
+        With the wrong number of warps a kernel needs more registers than there are: which one is
+        right was found by compiling, see `benchmarks.speed.gpu_kernels`.
+        """
         block_p, block_q = _power(self.P), _power(max(self.A, self.C))
         rows = max(1, CELL_TILE // max(block_p, block_q))
         return {
@@ -80,7 +84,7 @@ class Sizes(NamedTuple):
             "BLOCK_P": block_p,
             "BLOCK_Q": block_q,
             "TILE_K": min(_power(self.K), rows),
-            "num_warps": 4 if max(block_p, block_q, self.K) < 256 else 8,
+            "num_warps": 4 if max(block_p, block_q, self.K) < wide else 8,
         }
 
     def gate_blocks(self, whole: bool) -> dict[str, int]:
@@ -231,7 +235,7 @@ class _Memory:
             READ=t < self.size.T,
             NOISE=fixed.read_noise_TBK is not None,
             MASKED=fixed.mask_TB is not None,
-            **self.size.cell_blocks(),
+            **self.size.cell_blocks(wide=256),
         )
 
 

@@ -96,6 +96,8 @@ NOT_RUN = {
     "python -m benchmarks.speed.proposals": "minutes of proposals and searches",
     "python -m benchmarks.reliability.faults": "needs root, and breaks a cluster for an hour",
     "python -m benchmarks.reliability.cluster": "needs root, for network namespaces",
+    "python -m benchmarks.speed.gpu_kernels": "compiles for minutes, and changes the page",
+    "python -m benchmarks.speed.step --device cuda": "needs a GPU",
     "python -m pytest": "runs this test",
     "make test": "runs this test",
     "docker build": "needs a Docker engine and the network",
