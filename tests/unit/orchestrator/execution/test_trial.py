@@ -56,6 +56,7 @@ class Ray:
 @pytest.fixture
 def ray(tmp_path, monkeypatch) -> Ray:
     ray = Ray(tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # a trial changes it
     monkeypatch.setattr(trial, "tune", ray)
     return ray
 
