@@ -3,12 +3,14 @@
 import optuna
 import pytest
 
+from orchestrator import api
 from orchestrator.execution import cluster as ray_cluster
+from orchestrator.execution import gpu_probe
 from orchestrator.planning import dry_run
 from orchestrator.planning.arguments import comparison_options, search_options
 from orchestrator.planning.configs import space_of
 from orchestrator.planning.options import ComparisonOptions, SearchOptions
-from orchestrator.planning.placement import slots
+from orchestrator.planning.placement import Footprint, slots
 from orchestrator.planning.plan import load_plan
 from orchestrator.planning.planner import plan_from
 from orchestrator.sweep_command import main
@@ -203,6 +205,22 @@ def test_a_dry_run_describes_the_cluster_of_the_sweep(capsys, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     assert main(["copy", "--smoke", "--dry-run"]) == 0
     assert "64 CPUs, 0 GPUs at head:6379" in capsys.readouterr().out
+
+
+def test_a_dry_run_says_why_trials_share_a_gpu(capsys, monkeypatch):
+    monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
+    cluster = [{"CPU": 64.0, "GPU": 2.0}]
+    for module in (api, ray_cluster):
+        monkeypatch.setattr(module, "start_ray", lambda address, log: cluster)
+    footprint = Footprint(6e9, 24e9, 0.02)
+    monkeypatch.setattr(gpu_probe, "footprint", lambda plan: footprint)
+    words = ["copy", "--smoke", "--dry-run", "--address", "head:6379"]
+    assert main(words) == 0
+    output = capsys.readouterr().out
+    assert "6 trials of 1 CPUs and 0.3333 GPUs (64 CPUs, 2 GPUs at head:6379)" in output
+    assert "3 per GPU: the largest of the first takes 6 of 24 GB and 20 ms per update" in output
+    assert main([*words, "--gpus-per-trial", "0"]) == 0
+    assert "64 trials of 1 CPUs and 0 GPUs" in capsys.readouterr().out
 
 
 def test_a_dry_run_shows_the_plan_and_starts_nothing(here, capsys, monkeypatch):

@@ -100,6 +100,12 @@ def test_busy_gpus_get_one_trial_each():
     assert "all GPUs were busy" in chosen.gpu_reason
 
 
+def test_a_trial_that_does_not_fit_has_a_gpu_of_its_own():
+    chosen = plan(MIXED, footprint=Footprint(20 * GB, 20 * GB, float("nan")))
+    assert chosen.gpus_per_trial == 1
+    assert "does not fit" in chosen.gpu_reason
+
+
 def test_no_gpus_without_gpus_in_the_cluster():
     chosen = plan([{"CPU": 4.0}])
     assert (chosen.gpus_per_trial, chosen.cpus_per_trial, chosen.gpu_reason) == (0, 1, "")
