@@ -19,7 +19,8 @@ from tardis_core.errors import UserError
 from tardis_core.text import error_line
 from tardis_core.training.loop import Trainer
 
-PATIENCE = 120  # seconds for an answer; a GPU that is busy longer is left alone
+MEASURE_PATIENCE = 120  # seconds for an answer; a node that is busy longer is left alone
+CHECK_PATIENCE = 60
 UPDATES = 3  # the first one allocates and compiles
 CONTEXT_BYTES = 0.6e9  # what CUDA itself takes of a GPU for every process
 
@@ -28,13 +29,14 @@ def footprint(plan: SweepPlan) -> Footprint | None:
     """What a trial takes on the GPU node with the least room; None if all GPUs are busy."""
     data = load_data(base_config(plan), plan.data_dir, plan.data)
     configs, seeds = first_configs(plan), plan.protocol.seeds
-    answers = _ask_gpu_nodes(measure, lambda _: 1, configs, seeds, ray.put(data))
+    asked = _ask_gpu_nodes(measure, lambda _: 1, configs, seeds, ray.put(data))
+    answers = _answers(asked, MEASURE_PATIENCE)
     return min(answers, key=lambda each: each.total_memory / each.memory, default=None)
 
 
 def check_gpus() -> None:
-    """Raise `UserError` for the first node whose GPUs do not compute."""
-    _ask_gpu_nodes(compute, lambda gpus: gpus)
+    """Raise `UserError` for the first node whose GPUs do not compute; busy ones do."""
+    _answers(_ask_gpu_nodes(compute, lambda gpus: gpus), CHECK_PATIENCE)
 
 
 def compute() -> None:
@@ -82,27 +84,33 @@ def _train(config: Config, seeds: int, data: Any) -> float:
 
 def _ask_gpu_nodes(
     question: Callable[..., Any], gpus: Callable[[float], float], *arguments: Any
-) -> list[Any]:
-    """The answers of the nodes with GPUs; one whose GPUs are busy does not answer.
+) -> dict[Any, str]:
+    """Start a task on every node with GPUs; returns the address of the node of each task.
 
     Args:
         gpus: how many GPUs the question needs on a node with so many.
     """
-    nodes = {
-        _ask(node["NodeID"], question, gpus(node["Resources"]["GPU"]), arguments): node
+    return {
+        _ask(node, question, gpus(node["Resources"]["GPU"]), arguments): node["NodeManagerAddress"]
         for node in ray.nodes()
         if node["Alive"] and node["Resources"].get("GPU", 0) >= 1
     }
-    ready, busy = (
-        ray.wait(list(nodes), num_returns=len(nodes), timeout=PATIENCE) if nodes else ([], [])
-    )
-    for task in busy:
+
+
+def _answers(asked: dict[Any, str], patience: float) -> list[Any]:
+    """The answers that come in time; a node whose GPUs are busy gives none."""
+    if not asked:
+        return []
+    ready, late = ray.wait(list(asked), num_returns=len(asked), timeout=patience)
+    for task in late:
         ray.cancel(task, force=True)
-    return [_answer(task, nodes[task]["NodeManagerAddress"]) for task in ready]
+    return [_answer(task, asked[task]) for task in ready]
 
 
-def _ask(node: str, question: Callable[..., Any], gpus: float, arguments: Sequence[Any]) -> Any:
-    pinned = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+def _ask(
+    node: dict[str, Any], question: Callable[..., Any], gpus: float, arguments: Sequence[Any]
+) -> Any:
+    pinned = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
     task = ray.remote(question).options(
         scheduling_strategy=pinned, num_cpus=0, num_gpus=gpus, max_retries=0
     )

@@ -143,7 +143,8 @@ class Occupant:
 def test_busy_gpus_are_not_waited_for(cluster, monkeypatch):
     occupants = [Occupant.remote() for _ in range(GPUS)]
     ray.get([each.ready.remote() for each in occupants])
-    monkeypatch.setattr(gpu_probe, "PATIENCE", 1)
+    monkeypatch.setattr(gpu_probe, "MEASURE_PATIENCE", 1)
+    monkeypatch.setattr(gpu_probe, "CHECK_PATIENCE", 1)
     try:
         assert gpu_probe.footprint(plan_of(0.0)) is None
         gpu_probe.check_gpus()  # busy GPUs work
