@@ -13,6 +13,7 @@ import torch
 from ray import tune
 from ray.cluster_utils import Cluster as RayCluster
 
+from orchestrator import api
 from orchestrator.execution import gpu_probe
 from orchestrator.execution.cluster import RAY_SETTINGS, nodes, resources_of
 from orchestrator.planning.options import SearchOptions
@@ -110,9 +111,12 @@ def test_trials_without_gpus_see_none_and_are_on_all_nodes(cluster, tmp_path):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs GPUs that do not work")
-def test_a_gpu_that_does_not_work_is_one_sentence_with_its_node(cluster):
+@pytest.mark.parametrize(
+    "use", [gpu_probe.check_gpus, lambda: api.plan_for(SearchOptions(task="copy", scale="smoke"))]
+)
+def test_a_gpu_that_does_not_work_is_one_sentence_with_its_node(cluster, use):
     with pytest.raises(UserError) as error:
-        gpu_probe.check_gpus()
+        use()
     message = str(error.value)
     assert "\n" not in message
     address = ray.nodes()[0]["NodeManagerAddress"]
@@ -130,6 +134,9 @@ def test_the_node_with_the_least_room_decides(cluster, monkeypatch):
 
     monkeypatch.setattr(gpu_probe, "measure", measure)
     assert gpu_probe.footprint(plan_of(0.0, seeds_per_trial=3)) == Footprint(3e9, 8e9, 0.01)
+    plan = api.plan_for(SearchOptions(task="copy", seeds_per_trial=3))
+    assert (plan.gpus_per_trial, plan.cpus_per_trial, plan.scale) == (0.5, 0.5, "paper")
+    assert slots(plan, nodes()) == 2 * GPUS
 
 
 @ray.remote(num_cpus=0, num_gpus=1)
