@@ -11,22 +11,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import pandas as pd
-import torch
 
 from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.comparison import tables
-from orchestrator.execution.cluster import LOCAL, address_of, place, slots, start_ray
+from orchestrator.execution import gpu_probe
+from orchestrator.execution.cluster import address_of, nodes_at, place, start_ray
 from orchestrator.execution.driver import Outcome, run_sweep
 from orchestrator.execution.study import STUDY_FILE
 from orchestrator.models.export import offer_champion
 from orchestrator.planning import confirmation, dry_run
 from orchestrator.planning.arguments import names, seconds
-from orchestrator.planning.dry_run import Cluster
+from orchestrator.planning.dry_run import Capacity
 from orchestrator.planning.options import OURS, ComparisonOptions, SearchOptions
+from orchestrator.planning.placement import AUTO, Cluster, Footprint, slots
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan, load_plan
 from orchestrator.planning.planner import plan_from
 from orchestrator.results import report
@@ -105,8 +106,8 @@ def sweep(
     aggregate: str = "worst",
     grace: float = 1 / 9,
     confirm_seeds: int = 0,
-    cpus_per_trial: float = 1.0,
-    gpus_per_trial: float = 0.0,
+    cpus_per_trial: float | None = None,
+    gpus_per_trial: float | str = AUTO,
     retry_smaller_batch: bool = False,
     concurrency: int = 0,
     autoscale: bool = False,
@@ -130,7 +131,7 @@ def sweep(
     Raises:
         UserError: whatever the command would answer with exit code 2.
     """
-    plan = plan_from(
+    plan = plan_for(
         SearchOptions(
             task=task,
             name=name,
@@ -178,8 +179,8 @@ def compare(
     scale: str = "",
     set: Mapping[str, Any] | None = None,
     seed: int = 0,
-    cpus_per_trial: float = 1.0,
-    gpus_per_trial: float = 0.0,
+    cpus_per_trial: float | None = None,
+    gpus_per_trial: float | str = AUTO,
     retry_smaller_batch: bool = False,
     concurrency: int = 0,
     autoscale: bool = False,
@@ -199,7 +200,7 @@ def compare(
     Raises:
         UserError: whatever the command would answer with exit code 2.
     """
-    plan = plan_from(
+    plan = plan_for(
         ComparisonOptions(
             task=task,
             name=name,
@@ -236,6 +237,21 @@ def _seconds(duration: float | str) -> float:
 def _tuple(values: Sequence[str]) -> tuple[str, ...]:
     """Names, which may also be given as one text with commas."""
     return names(values) if isinstance(values, str) else tuple(values)
+
+
+@overload
+def plan_for(options: ComparisonOptions) -> ComparisonPlan: ...
+@overload
+def plan_for(options: SearchOptions) -> SweepPlan: ...
+def plan_for(options: SearchOptions | ComparisonOptions) -> SweepPlan:
+    """The plan that the options ask for, on the cluster that they name."""
+    address = options.address
+
+    def footprint(plan: SweepPlan) -> Footprint | None:
+        start_ray(address, Path(os.devnull))
+        return gpu_probe.footprint(plan)
+
+    return plan_from(options, Cluster(partial(nodes_at, address), footprint))
 
 
 def run(plan: SweepPlan, address: str | None = None) -> Outcome:
@@ -296,10 +312,7 @@ def confirmation_of(records: Records) -> ComparisonPlan | None:
 
 def describe(plan: SweepPlan, address: str | None = None) -> str:
     """The plan in words, with the cluster that it would run on."""
-    address = address_of(address)
-    if address == LOCAL:  # Ray is not started just to count the cores of this machine
-        nodes = [{"CPU": float(os.cpu_count() or 1), "GPU": float(torch.cuda.device_count())}]
-    else:
-        nodes = start_ray(address, Path(os.devnull))
+    nodes = nodes_at(address)
     cpus, gpus = (sum(node.get(kind, 0) for node in nodes) for kind in ("CPU", "GPU"))
-    return dry_run.describe(plan, Cluster(place(address), cpus, gpus, slots(plan, nodes)))
+    capacity = Capacity(place(address_of(address)), cpus, gpus, slots(plan, nodes))
+    return dry_run.describe(plan, capacity)

@@ -14,7 +14,6 @@ from orchestrator.execution.driver import Outcome, undelivered
 from orchestrator.planning.arguments import comparison_options
 from orchestrator.planning.options import ComparisonOptions
 from orchestrator.planning.plan import ComparisonPlan
-from orchestrator.planning.planner import plan_from
 from orchestrator.results.records import Records
 from tardis_core.cli import EXIT_INTERRUPTED, command
 from tardis_core.errors import UserError
@@ -27,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.runs or options.sweeps:
         print(_compare_existing(options))
         return 0
-    plan = plan_from(options)
+    plan = api.plan_for(options)
     if options.dry_run:
         print(api.describe(plan, options.address))
         return 0

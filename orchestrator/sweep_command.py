@@ -8,7 +8,6 @@ from orchestrator.comparison import runs as comparison_runs
 from orchestrator.execution.driver import Outcome, undelivered
 from orchestrator.planning.arguments import search_options
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
-from orchestrator.planning.planner import plan_from
 from orchestrator.results import leaderboard, report
 from orchestrator.results.records import Records
 from orchestrator.tracking import champion
@@ -22,7 +21,7 @@ from tardis_core.serving.base import PREDICTORS
 def main(arguments: Sequence[str] | None = None) -> int:
     """Plan, run, confirm the best trials with more seeds if asked to, and print the results."""
     options = search_options(arguments)
-    plan = plan_from(options)
+    plan = api.plan_for(options)
     if options.dry_run:
         print(api.describe(plan, options.address))
         return 0

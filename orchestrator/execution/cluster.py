@@ -1,4 +1,4 @@
-"""The Ray cluster of a sweep: where it is, how to get in, and how many trials fit in it."""
+"""The Ray cluster of a sweep: where it is, how to get in, and what it has."""
 
 import logging
 import os
@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import ray
+import torch
 from ray.exceptions import AuthenticationError
 
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.execution import ray_internals
+from orchestrator.planning.placement import Resources
 from orchestrator.planning.plan import SweepPlan
 from tardis_core.errors import UserError
 
@@ -19,7 +21,8 @@ from tardis_core.errors import UserError
 RAY_SETTINGS = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # A task without a GPU sees none: by default it would see all GPUs of its node.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
     # A snapshot of the experiment only at its end: none is ever restored, and the more trials
     # there are, the longer one takes.
     "TUNE_GLOBAL_CHECKPOINT_S": "inf",
@@ -35,8 +38,6 @@ TOKEN_HELP = (
     "put the cluster's token into ~/.ray/auth_token, or name its file with RAY_AUTH_TOKEN_PATH, "
     "and set RAY_AUTH_MODE=token"
 )
-
-Resources = dict[str, float]
 
 
 def address_of(address: str | None) -> str:
@@ -140,30 +141,14 @@ def nodes() -> list[Resources]:
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
-def slots(plan: SweepPlan, cluster: Sequence[Resources]) -> int:
-    """The maximum number of concurrent trials."""
-    if plan.autoscale:
-        return plan.concurrency  # trials that wait are what makes the cluster grow
-    fits = sum(_fits(plan, node) for node in cluster)
-    return min(fits, plan.concurrency) if plan.concurrency else fits
+def nodes_at(address: str | None) -> Sequence[Resources]:
+    """The resources of each node that a sweep would have; Ray is not started for this machine."""
+    if address_of(address) == LOCAL and not ray.is_initialized():
+        gpus = torch.cuda.device_count()
+        return [{"CPU": float(os.cpu_count() or 1), **({"GPU": float(gpus)} if gpus else {})}]
+    return start_ray(address, Path(os.devnull))
 
 
-def _fits(plan: SweepPlan, node: Resources) -> int:
-    """How many trials fit on a node: each is on one node, and a fraction of a GPU on one GPU."""
-    limits = []
-    if plan.cpus_per_trial:
-        limits.append(_times(node.get("CPU", 0), plan.cpus_per_trial))
-    if plan.gpus_per_trial >= 1:
-        limits.append(_times(node.get("GPU", 0), plan.gpus_per_trial))
-    elif plan.gpus_per_trial:
-        limits.append(int(node.get("GPU", 0)) * _times(1, plan.gpus_per_trial))
-    return min(limits, default=1)
-
-
-def _times(whole: float, part: float) -> int:
-    return int(whole / part + 1e-9)  # three times 0.1 is a little more than 0.3
-
-
-def resources_of(plan: SweepPlan) -> Resources:
+def resources_of(plan: SweepPlan) -> dict[str, float]:
     """The resources that a trial requests from Ray."""
     return {"cpu": plan.cpus_per_trial, "gpu": plan.gpus_per_trial}

@@ -14,10 +14,11 @@ from orchestrator.common import permissions, provenance
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.common.redaction import masked
 from orchestrator.execution import node, preflight
-from orchestrator.execution.cluster import reach, slots, start_ray
+from orchestrator.execution.cluster import reach, start_ray
 from orchestrator.execution.tuner import ended, run
 from orchestrator.execution.view import View
 from orchestrator.planning.configs import base_config
+from orchestrator.planning.placement import slots
 from orchestrator.planning.plan import SweepPlan
 from orchestrator.tracking.delivery import REFUSED
 from orchestrator.tracking.event_log import EventLog, open_log
@@ -136,9 +137,17 @@ def _headline(plan: SweepPlan, source: Provenance, max_concurrent: int) -> str:
     return (
         f"sweep {plan.name}: {plan.size}, scale {plan.scale} (change with --scale), "
         f"up to {max_concurrent} concurrent, seed {plan.seed}\n"
+        f"{_place(plan)}"
         f"data: {source.name}, {source.origin}\n"
         f"tracked in {masked(plan.tracking_uri)}; stop with Ctrl-C, nothing is lost"
     )
+
+
+def _place(plan: SweepPlan) -> str:
+    if not plan.gpus_per_trial:
+        return ""
+    reason = f" ({plan.gpu_reason})" if plan.gpu_reason else ""
+    return f"per trial: {plan.gpus_per_trial:g} GPUs{reason}, {plan.cpus_per_trial:g} CPUs\n"
 
 
 def _params(plan: SweepPlan) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from orchestrator.common.redaction import masked
+from orchestrator.execution.gpu_probe import check_gpus
 from orchestrator.execution.node import filesystem_of, probe, versions
 from orchestrator.planning.plan import SweepPlan
 from tardis_core.errors import UserError
@@ -27,6 +28,8 @@ def check(plan: SweepPlan, max_concurrent: int) -> None:
         )
     _check_storage(plan)
     _check_nodes(plan)
+    if plan.gpus_per_trial:
+        check_gpus()
     if not plan.autoscale:
         _check_memory(max_concurrent)
 

@@ -1,6 +1,7 @@
 """One trial: a training run in a Ray worker, with a result and a checkpoint per validation."""
 
 import copy
+import os
 import resource
 import tempfile
 from collections.abc import Callable, Sequence
@@ -8,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import ray
 import torch
 from ray import tune
 
@@ -57,12 +59,13 @@ def train_trial(
         storage: where the sweep keeps its checkpoints, possibly with some of this trial.
     """
     torch.set_num_threads(threads)
+    device = assigned_device()
 
     def start(config: Config) -> Training:
         if seeds == 1:
-            return Trainer(config, data, "auto")
+            return Trainer(config, data, device)
         all_seeds = range(config.seed, config.seed + seeds)
-        return SeedEnsemble(config, data, "auto", all_seeds, aggregate)
+        return SeedEnsemble(config, data, device, all_seeds, aggregate)
 
     try:
         resolved = trial_config(task, scale, seed, config["settings"])
@@ -71,6 +74,14 @@ def train_trial(
     except (Diverged, UserError, OutOfMemory) as error:
         # A retry would end the same way: only this trial fails, with its reason.
         tune.report({OBJECTIVE: float("nan"), FAILED: f"{type(error).__name__}: {error}"})
+
+
+def assigned_device() -> str:
+    """The device that Ray has assigned to this process: the first of its GPUs, or the CPU."""
+    if ray.is_initialized() and ray.get_runtime_context().get_accelerator_ids()["GPU"]:
+        return "mps" if torch.backends.mps.is_available() else "cuda:0"
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a cluster that others started may show all GPUs
+    return "cpu"
 
 
 class Attempt(NamedTuple):

@@ -17,6 +17,7 @@ from orchestrator.execution.driver import undelivered
 from orchestrator.execution.tuner import ended
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Reproduction, Request, Row
 from orchestrator.planning.options import ComparisonOptions
+from orchestrator.planning.placement import AUTO
 from orchestrator.planning.plan import ComparisonPlan, exists
 from orchestrator.planning.planner import plan_from
 from orchestrator.results.records import Records
@@ -61,7 +62,7 @@ def _plan(request: Request, variant: Variant) -> ComparisonPlan:
         plan = plan_from(ComparisonOptions(resume=name))
         _check_data(plan, request.data)
         return plan
-    return plan_from(
+    return api.plan_for(
         ComparisonOptions(
             task=variant.task,
             name=name,
@@ -70,6 +71,7 @@ def _plan(request: Request, variant: Variant) -> ComparisonPlan:
             seed=request.seed,
             seeds=SEEDS[request.scale],
             models=_models_of_table(variant.task),
+            gpus_per_trial=0.0 if request.device == "cpu" else AUTO,
             data=request.data,
             data_dir=request.data_dir,
         )

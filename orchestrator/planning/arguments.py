@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from orchestrator.planning.options import OURS, ComparisonOptions, SearchOptions
+from orchestrator.planning.placement import AUTO, MAX_TRIALS_PER_GPU
 from orchestrator.planning.plan import AGGREGATES
 from tardis_core.cli import Parser, SettingAction, data_parent
 from tardis_core.estimators.base import ESTIMATORS
@@ -69,6 +70,14 @@ def seconds(text: str) -> float:
             f"must be a number with a unit, such as 90s, 30m or 2h, not {text!r}"
         )
     return float(duration[1]) * UNITS[duration[2]]
+
+
+def gpus(text: str) -> float | str:
+    """A number of GPUs, or the word that leaves it to the cluster."""
+    try:
+        return text if text == AUTO else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be {AUTO!r} or a number, not {text!r}") from None
 
 
 def _parser(**options: Any) -> Parser:
@@ -177,18 +186,24 @@ def _shared_parent() -> Parser:
     add(
         "--scale",
         choices=SCALES,
-        help="sizes and budget (default: paper with a GPU, small without)",
+        help="sizes and budget (default: paper on GPUs, otherwise small)",
     )
     add("--smoke", dest="scale", action="store_const", const="smoke", help="same as --scale smoke")
     add("--set", action=SettingAction, metavar="KEY=VALUE", help="a setting of every trial")
     add("--seed", type=int, help="seed of the sweep and the first seed of trials (default: 0)")
     add = parent.add_argument_group("cluster, storage and tracking").add_argument
-    add("--cpus-per-trial", type=float, metavar="N", help="CPUs per trial (default: 1)")
     add(
-        "--gpus-per-trial",
+        "--cpus-per-trial",
         type=float,
         metavar="N",
-        help="GPUs per trial; with 0.25, four trials share a GPU (default: 0)",
+        help="CPUs per trial (default: 1, or less if a GPU would stay unused)",
+    )
+    add(
+        "--gpus-per-trial",
+        type=gpus,
+        metavar="N",
+        help="GPUs per trial: 0.25 lets four share one, 0 trains on CPUs (default: auto, as many "
+        f"per GPU as its memory allows, at most {MAX_TRIALS_PER_GPU}; 0 without GPUs)",
     )
     add(
         "--retry-smaller-batch",

@@ -3,7 +3,7 @@
 from typing import Any
 
 import search_spaces
-from orchestrator.planning.plan import SearchPlan, SweepPlan
+from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from tardis_core.config import Config, make_config
 from tardis_core.errors import UserError
 
@@ -25,6 +25,22 @@ def base_config(plan: SweepPlan) -> Config:
     """The configuration of the task that all trials share: what the data depends on."""
     fixed = {key: value for key, value in plan.fixed.items() if key.startswith("task.")}
     return make_config(plan.task, scale=plan.scale, seed=plan.seed, overrides=fixed)
+
+
+def first_configs(plan: SweepPlan) -> list[Config]:
+    """The candidates of a comparison, or the first guesses of a search (or its defaults)."""
+    match plan:
+        case ComparisonPlan():
+            settings = [each.settings for each in plan.candidates]
+        case SearchPlan():
+            settings = [_settings(plan, guess) for guess in space_of(plan).first_guesses() or [{}]]
+    return [trial_config(plan.task, plan.scale, plan.seed, each) for each in settings]
+
+
+def _settings(plan: SearchPlan, guess: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a trial with the parameters of a guess, and with --set."""
+    chosen = {k: value for k, value in guess.items() if "." in k or k in ("model", "estimator")}
+    return {**chosen, **plan.fixed}
 
 
 def space_of(plan: SearchPlan) -> search_spaces.BoundSpace:

@@ -7,7 +7,7 @@ import torch
 
 import search_spaces
 from orchestrator.common.redaction import masked
-from orchestrator.planning.configs import base_config, space_of, trial_config
+from orchestrator.planning.configs import base_config, first_configs, space_of
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from tardis_core.build import load_data
 from tardis_core.config import Config
@@ -18,8 +18,8 @@ from tardis_core.training.loop import Trainer
 MEASURE_SECONDS = 3.0  # of training, to estimate the time
 
 
-class Cluster(NamedTuple):
-    """Where a sweep would run."""
+class Capacity(NamedTuple):
+    """Where a sweep would run, and the room it has there."""
 
     place: str  # such as "this machine"
     cpus: float
@@ -27,7 +27,7 @@ class Cluster(NamedTuple):
     slots: int  # trials that run at the same time
 
 
-def describe(plan: SweepPlan, cluster: Cluster) -> str:
+def describe(plan: SweepPlan, cluster: Capacity) -> str:
     """What would be searched or compared, on what, for how long, and where the results would go."""
     config = base_config(plan)
     data = load_data(config, plan.data_dir, plan.data)
@@ -41,6 +41,7 @@ def describe(plan: SweepPlan, cluster: Cluster) -> str:
         f"concurrent  {cluster.slots} trials of {plan.cpus_per_trial:g} CPUs and "
         f"{plan.gpus_per_trial:g} GPUs ({cluster.cpus:g} CPUs, {cluster.gpus:g} GPUs at "
         f"{cluster.place})",
+        *([f"GPUs        {plan.gpu_reason}"] if plan.gpu_reason else []),
         f"time        {_time(plan, data, cluster.slots)}",
         f"results     {plan.folder}, checkpoints in {masked(plan.ray_storage)}",
         f"tracking    {masked(plan.tracking_uri)}",
@@ -100,12 +101,10 @@ def _trainings(plan: SweepPlan) -> list[tuple[Config, int]]:
     """
     match plan:
         case ComparisonPlan():
-            settings, count = [each.settings for each in plan.candidates], len(plan.seeds)
+            return [(config, len(plan.seeds)) for config in first_configs(plan)]
         case SearchPlan():
-            guess, names = next(iter(space_of(plan).first_guesses()), {}), {"model", "estimator"}
-            chosen = {key: value for key, value in guess.items() if "." in key or key in names}
-            settings, count = [{**chosen, **plan.fixed}], plan.trials * plan.seeds_per_trial
-    return [(trial_config(plan.task, plan.scale, plan.seed, each), count) for each in settings]
+            return [(first_configs(plan)[0], plan.trials * plan.seeds_per_trial)]
+    raise TypeError(f"neither a search nor a comparison: {plan}")
 
 
 def _seconds_per_update(trainer: Trainer) -> float:

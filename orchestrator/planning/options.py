@@ -1,9 +1,11 @@
 """The options of a sweep and of a comparison: one object, made by the parser or from Python."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any
 
+from orchestrator.planning.placement import AUTO
 from orchestrator.planning.plan import AGGREGATES
 from tardis_core.data.files import check_source
 from tardis_core.errors import require
@@ -23,11 +25,11 @@ class SweepOptions:
     task: str = ""
     name: str = ""  # empty: task, scale and time
     resume: str = ""  # the name of a sweep to continue
-    scale: str = ""  # empty: paper with a GPU, small without
+    scale: str = ""  # empty: paper if trials run on GPUs, otherwise small
     set: Mapping[str, Any] = field(default_factory=dict)  # settings of every trial
     seed: int = 0
-    cpus_per_trial: float = 1.0
-    gpus_per_trial: float = 0.0
+    cpus_per_trial: float | None = None  # None: 1, or less so that every GPU is used
+    gpus_per_trial: float | str = AUTO  # a number, or by the cluster
     retry_smaller_batch: bool = False
     concurrency: int = 0  # 0: as many trials as the cluster has room for
     autoscale: bool = False
@@ -47,6 +49,15 @@ class SweepOptions:
             f"unknown scale {self.scale!r}; choose one of: {', '.join(SCALES)}",
         )
         check_source(self.data)
+        cpus, gpus = self.cpus_per_trial, self.gpus_per_trial
+        require(
+            cpus is None or 0 <= cpus < math.inf,
+            f"--cpus-per-trial must be a number from 0, not {cpus}",
+        )
+        require(
+            gpus == AUTO or (not isinstance(gpus, str) and _is_gpu_count(gpus)),
+            f"--gpus-per-trial must be {AUTO!r}, a share from 0 to 1 or a whole number, not {gpus}",
+        )
         least = "with --autoscale a whole number from 1" if self.autoscale else "not negative"
         require(
             self.concurrency >= int(self.autoscale),
@@ -126,6 +137,10 @@ def _default(option: Field[Any]) -> Any:
 def _check_count(name: str, value: int, least: int) -> None:
     rule = f"{_flag(name)} must be a whole number from {least}"
     require(isinstance(value, int) and value >= least, f"{rule}, not {value}")
+
+
+def _is_gpu_count(value: float) -> bool:
+    return 0 <= value <= 1 or (1 < value < math.inf and value == int(value))
 
 
 def _check_names(kind: str, names: tuple[str, ...], registry: Registry[type]) -> None:

@@ -76,6 +76,7 @@ class SweepPlan(ABC):
     reports: int = 1  # validations of a full trial
     cpus_per_trial: float = 1.0
     gpus_per_trial: float = 0.0
+    gpu_reason: str = ""  # why that many, if it was not asked for
     retry_smaller_batch: bool = False  # where memory runs out: the same batch in more parts
     concurrency: int = 0  # maximum concurrent trials; 0: as many as the cluster has room for
     autoscale: bool = False  # the cluster grows to `concurrency` trials when they wait

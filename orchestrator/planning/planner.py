@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, overload
 
-import torch
-
 from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.planning import sizing
 from orchestrator.planning.arguments import names
 from orchestrator.planning.configs import space_of, trial_config
 from orchestrator.planning.options import ComparisonOptions, SearchOptions, SweepOptions
+from orchestrator.planning.placement import NO_CLUSTER, Cluster, place, uses_gpus
 from orchestrator.planning.plan import (
     Candidate,
     ComparisonPlan,
@@ -33,19 +32,25 @@ DEFAULT_TRIALS = {"smoke": 6, "small": 40, "paper": 100}
 
 
 @overload
-def plan_from(options: ComparisonOptions) -> ComparisonPlan: ...
+def plan_from(options: ComparisonOptions, cluster: Cluster = ...) -> ComparisonPlan: ...
 @overload
-def plan_from(options: SearchOptions) -> SweepPlan: ...
-def plan_from(options: SearchOptions | ComparisonOptions) -> SweepPlan:
-    """The plan that the options ask for."""
+def plan_from(options: SearchOptions, cluster: Cluster = ...) -> SweepPlan: ...
+def plan_from(
+    options: SearchOptions | ComparisonOptions, cluster: Cluster = NO_CLUSTER
+) -> SweepPlan:
+    """The plan that the options ask for.
+
+    Args:
+        cluster: asked only for a new plan; scale, GPUs and CPUs follow what it has.
+    """
     match options:
         case SearchOptions():
-            return _search(options)
+            return _search(options, cluster)
         case ComparisonOptions():
-            return _comparison(options)
+            return _comparison(options, cluster)
 
 
-def _search(options: SearchOptions) -> SweepPlan:
+def _search(options: SearchOptions, cluster: Cluster) -> SweepPlan:
     if options.resume:
         options.check_nothing_but("resume")
         return load_plan(options.resume)
@@ -53,7 +58,7 @@ def _search(options: SearchOptions) -> SweepPlan:
         return _extended(options)
     if not options.task:
         raise UserError(f"name a task: {', '.join(TASKS.names())}; or --resume a sweep")
-    return _new_search(options)
+    return _new_search(options, cluster)
 
 
 def _extended(options: SearchOptions) -> SearchPlan:
@@ -69,8 +74,8 @@ def _extended(options: SearchOptions) -> SearchPlan:
     return plan.with_more_trials(options.trials)
 
 
-def _new_search(options: SearchOptions) -> SearchPlan:
-    common = _common(options)
+def _new_search(options: SearchOptions, cluster: Cluster) -> SearchPlan:
+    common = _common(options, cluster)
     if options.confirm_seeds:
         check_name(f"{common['name']}-seeds")  # the name of the confirmation
     plan = SearchPlan(
@@ -86,7 +91,7 @@ def _new_search(options: SearchOptions) -> SearchPlan:
         time_budget=options.time_budget,
     )
     _check_trials(plan)
-    return plan
+    return place(plan, options.gpus_per_trial, options.cpus_per_trial, cluster)
 
 
 def _check_trials(plan: SearchPlan) -> None:
@@ -113,13 +118,13 @@ def _error_of(plan: SearchPlan, settings: dict[str, Any]) -> UserError | None:
     return None
 
 
-def _common(options: SweepOptions, kind: str = "") -> dict[str, Any]:
-    """The fields that both kinds of plan have, except for the number of trials.
+def _common(options: SweepOptions, cluster: Cluster, kind: str = "") -> dict[str, Any]:
+    """The fields that both kinds of plan have, except for the trials and their place.
 
     Args:
         kind: a word for the default name.
     """
-    scale = options.scale or ("paper" if torch.cuda.is_available() else "small")
+    scale = options.scale or _default_scale(options, cluster)
     metric = TASKS.get(options.task).metric
     words = [options.task, *([kind] if kind else []), scale, time.strftime("%Y%m%d-%H%M%S")]
     name = check_name(options.name or "-".join(words))
@@ -137,8 +142,6 @@ def _common(options: SweepOptions, kind: str = "") -> dict[str, Any]:
         "fixed": fixed,
         "seed": options.seed,
         "reports": -(-config.training.updates // config.training.evaluate_every),
-        "cpus_per_trial": options.cpus_per_trial,
-        "gpus_per_trial": options.gpus_per_trial,
         "retry_smaller_batch": options.retry_smaller_batch,
         "concurrency": options.concurrency,
         "autoscale": options.autoscale,
@@ -149,13 +152,17 @@ def _common(options: SweepOptions, kind: str = "") -> dict[str, Any]:
     }
 
 
-def _comparison(options: ComparisonOptions) -> ComparisonPlan:
+def _default_scale(options: SweepOptions, cluster: Cluster) -> str:
+    return "paper" if uses_gpus(options.gpus_per_trial, cluster.nodes()) else "small"
+
+
+def _comparison(options: ComparisonOptions, cluster: Cluster) -> ComparisonPlan:
     if options.resume:
         options.check_nothing_but("resume")
         return _begun_comparison(options.resume)
     if not options.task:
         raise UserError(f"name a task: {', '.join(TASKS.names())}; or --resume, --runs or --sweeps")
-    common = _common(options, "compare")
+    common = _common(options, cluster, "compare")
     candidates = _candidates(options)
     plan = ComparisonPlan(
         **common,
@@ -168,7 +175,9 @@ def _comparison(options: ComparisonOptions) -> ComparisonPlan:
     )
     for candidate in plan.candidates:  # errors come now, not in the trials
         trial_config(plan.task, plan.scale, plan.seed, candidate.settings)
-    return sizing.with_parameters(plan, options.parameters) if options.parameters else plan
+    if options.parameters:
+        plan = sizing.with_parameters(plan, options.parameters)
+    return place(plan, options.gpus_per_trial, options.cpus_per_trial, cluster)
 
 
 def _begun_comparison(name: str) -> ComparisonPlan:

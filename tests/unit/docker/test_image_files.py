@@ -40,6 +40,11 @@ def test_the_image_detects_dead_nodes_as_fast_as_a_local_ray():
     assert ours.items() <= environment().items()
 
 
+def test_trials_without_a_gpu_see_none():
+    name = "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"
+    assert environment()[name] == RAY_SETTINGS[name] == "1"
+
+
 def test_security_settings_are_on():
     assert environment()["RAY_AUTH_MODE"] == "token"
     assert environment()["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] == "false"

@@ -1,9 +1,11 @@
 """python -m orchestrator.evaluate: everything about a model, written and recorded to its run."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
@@ -44,6 +46,18 @@ def test_strokes_and_snli_are_evaluated_by_class(runs):
     assert {"test_error", "test_digits_0_accuracy", "test_digits_9_accuracy"} <= set(digits)
     relations = evaluation(runs / "snli")
     assert {"test_accuracy", "test_relations_neutral_accuracy"} <= set(relations)
+
+
+def test_a_model_of_a_gpu_needs_none_to_be_evaluated_and_inspected(runs, monkeypatch):
+    shutil.copytree(runs / "copy", "gpu")
+    for path in Path("gpu").glob("*.pt"):
+        values = torch.load(path, weights_only=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:0")
+            torch.save(values, path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert evaluation(Path("gpu")) == evaluation(runs / "copy")
+    assert inspect.main(["gpu", "--out", "plots"]) == 0
 
 
 def test_results_are_recorded_in_the_run(recorded_sweep):

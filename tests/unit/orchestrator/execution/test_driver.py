@@ -1,6 +1,7 @@
 """How a sweep ended: at its end, because its time was up, or because somebody pressed Ctrl-C."""
 
 import logging
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,8 +11,21 @@ from orchestrator.execution import driver
 from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.events import SweepEnded, SweepTags
+from tardis_core.data.dataset import Provenance
 from tardis_core.errors import UserError
 from tests.support.sweep_logs import make_plan
+
+
+def test_the_headline_says_what_a_trial_gets_and_why(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = SearchPlan("s", "copy", "smoke", trials=1, metric="bce", better="lower")
+    source = Provenance("copy", real=True, complete=True, sha256="", origin="generated")
+    assert "per trial" not in driver._headline(plan, source, 2)
+    packed = replace(plan, gpus_per_trial=0.25, gpu_reason="4 per GPU: small")
+    expected = "per trial: 0.25 GPUs (4 per GPU: small), 1 CPUs"
+    assert expected in driver._headline(packed, source, 2).splitlines()
+    assert driver._params(packed)["gpus_per_trial"] == 0.25
+    assert driver._params(packed)["gpu_reason"] == "4 per GPU: small"
 
 
 @pytest.mark.parametrize(

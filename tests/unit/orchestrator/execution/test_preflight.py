@@ -1,5 +1,7 @@
 """Checks before the first trial: one sentence each, and nothing is left in the storage."""
 
+from dataclasses import replace
+
 import pytest
 import ray
 from ray.exceptions import RayTaskError
@@ -55,6 +57,15 @@ def test_a_node_that_does_not_see_the_storage_or_has_other_versions(plan, monkey
     assert "is not shared: node 10.0.0.2 does not see" in refused(plan)
     answer(monkeypatch, (True, {**versions(), "torch": "1.0"}))
     assert "node 10.0.0.2 has other versions: torch 1.0 (here " in refused(plan)
+
+
+def test_gpus_are_tried_if_trials_use_them(plan, monkeypatch):
+    def fail():
+        raise UserError("the GPUs of node 10.0.0.2 cannot train")
+
+    monkeypatch.setattr(preflight, "check_gpus", fail)
+    preflight.check(plan, 1)
+    assert "node 10.0.0.2" in refused(replace(plan, gpus_per_trial=0.5))
 
 
 def test_a_node_that_does_not_have_the_program(plan, monkeypatch):

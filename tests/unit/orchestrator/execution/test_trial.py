@@ -1,7 +1,9 @@
 """A trial that runs out of memory, and one whose checkpoint is damaged."""
 
+import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -56,6 +58,7 @@ class Ray:
 @pytest.fixture
 def ray(tmp_path, monkeypatch) -> Ray:
     ray = Ray(tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # a trial changes it
     monkeypatch.setattr(trial, "tune", ray)
     return ray
 
@@ -211,3 +214,29 @@ def test_the_objective_is_sought_where_the_trainer_seeks_its_best(ray, monkeypat
     first, *late = [result["rows"][-1]["valid_bce"] for result in ray.results]
     assert first < late[0]
     assert [result["objective"] for result in ray.results] == [first, late[0], min(late)]
+
+
+def given_gpus(monkeypatch, *ids: str) -> None:
+    context = SimpleNamespace(get_accelerator_ids=lambda: {"GPU": list(ids)})
+    monkeypatch.setattr(trial.ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(trial.ray, "get_runtime_context", lambda: context)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ",".join(ids) or "0,1")  # Ray may show them all
+
+
+def test_a_trial_uses_the_first_gpu_that_it_was_given(monkeypatch):
+    given_gpus(monkeypatch, "2", "3")
+    assert trial.assigned_device() == "cuda:0"
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "2,3"
+
+
+def test_a_trial_without_a_gpu_sees_none(monkeypatch):
+    given_gpus(monkeypatch)
+    assert trial.assigned_device() == "cpu"
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_a_gpu_that_pytorch_does_not_see_is_no_reason_to_train_on_the_cpu(ray, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    given_gpus(monkeypatch, "0")
+    run()
+    assert "device 'cuda:0' is not here" in ray.results[-1][FAILED]

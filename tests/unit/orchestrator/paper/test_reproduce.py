@@ -7,12 +7,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from orchestrator import reproduce
+from orchestrator import api, reproduce
 from orchestrator.comparison.runs import ComparisonData, Group, Run
-from orchestrator.paper import gradient_flow
+from orchestrator.execution import gpu_probe
+from orchestrator.paper import gradient_flow, tables
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Request, Row
 from orchestrator.paper.tables import orderings
 from orchestrator.planning.options import OURS
+from orchestrator.planning.placement import Footprint
 from orchestrator.planning.planner import paper_candidates
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import SweepStarted
@@ -213,3 +215,14 @@ def test_bad_input_gets_one_line(capsys, words, reason):
     output = capsys.readouterr().err
     assert reason in output
     assert output.count("\n") == 1
+
+
+@pytest.mark.parametrize(("device", "gpus"), [("auto", 0.25), ("cuda", 0.25), ("cpu", 0)])
+def test_the_comparisons_of_a_table_run_on_the_gpus_of_the_cluster(
+    tmp_path, monkeypatch, device, gpus
+):
+    monkeypatch.setattr(api, "nodes_at", lambda address: [{"CPU": 4.0, "GPU": 1.0}])
+    monkeypatch.setattr(api, "start_ray", lambda *_: None)
+    monkeypatch.setattr(gpu_probe, "footprint", lambda plan: Footprint(1e9, 24e9, 0.01))
+    plan = tables._plan(Request("smoke", tmp_path, device=device), tables.Variant("copy"))
+    assert plan.gpus_per_trial == gpus

@@ -4,11 +4,13 @@ import optuna
 import pytest
 
 from orchestrator import api
-from orchestrator.execution.cluster import slots
+from orchestrator.execution import cluster as ray_cluster
+from orchestrator.execution import gpu_probe
 from orchestrator.planning import dry_run
 from orchestrator.planning.arguments import comparison_options, search_options
 from orchestrator.planning.configs import space_of
 from orchestrator.planning.options import ComparisonOptions, SearchOptions
+from orchestrator.planning.placement import Footprint, slots
 from orchestrator.planning.plan import load_plan
 from orchestrator.planning.planner import plan_from
 from orchestrator.sweep_command import main
@@ -76,6 +78,9 @@ def test_autoscaling_requests_more_than_the_cluster_has():
         ("1", [{"CPU": 8, "GPU": 2}, {"CPU": 8}], 2),
         ("1", [{"CPU": 1, "GPU": 4}], 1),
         ("1", [{"CPU": 8}], 0),
+        ("0.25", [{"CPU": 2, "GPU": 1}, {"CPU": 64}], 2),  # nor without a GPU
+        ("0", [{"CPU": 8, "GPU": 2}, {"CPU": 8}], 16),
+        ("0.3333", [{"CPU": 8, "GPU": 2}], 6),
     ],
 )
 def test_trials_are_packed_on_gpus_of_one_node(gpus, cluster, expected):
@@ -115,6 +120,11 @@ def test_extending_adds_trials_to_the_same_sweep(here):
             "unknown setting 'estimator.gamma'",
         ),
         (["copy", "--space", "nothing.py"], "nothing.py"),
+        (["copy", "--gpus-per-trial", "all"], "--gpus-per-trial: must be 'auto' or a number"),
+        (["copy", "--gpus-per-trial", "nan"], "must be 'auto', a share from 0 to 1 or a whole"),
+        (["copy", "--gpus-per-trial", "-1"], "must be 'auto', a share from 0 to 1 or a whole"),
+        (["copy", "--gpus-per-trial", "1.5"], "a share from 0 to 1 or a whole number, not 1.5"),
+        (["copy", "--cpus-per-trial", "nan"], "--cpus-per-trial must be a number from 0, not nan"),
         (["copy", "--autoscale"], "with --autoscale a whole number from 1, not 0"),
         (["--resume", "nothing"], "there is no sweep 'nothing'"),
         (["--extend", "../x"], "the name of a sweep has letters"),
@@ -191,10 +201,26 @@ def test_a_dry_run_counts_every_seed_of_a_trial(capsys, monkeypatch):
 
 def test_a_dry_run_describes_the_cluster_of_the_sweep(capsys, monkeypatch):
     monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
-    monkeypatch.setattr(api, "start_ray", lambda address, log: [{"CPU": 64.0}])
+    monkeypatch.setattr(ray_cluster, "start_ray", lambda address, log: [{"CPU": 64.0}])
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     assert main(["copy", "--smoke", "--dry-run"]) == 0
     assert "64 CPUs, 0 GPUs at head:6379" in capsys.readouterr().out
+
+
+def test_a_dry_run_says_why_trials_share_a_gpu(capsys, monkeypatch):
+    monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
+    cluster = [{"CPU": 64.0, "GPU": 2.0}]
+    for module in (api, ray_cluster):
+        monkeypatch.setattr(module, "start_ray", lambda address, log: cluster)
+    footprint = Footprint(6e9, 24e9, 0.02)
+    monkeypatch.setattr(gpu_probe, "footprint", lambda plan: footprint)
+    words = ["copy", "--smoke", "--dry-run", "--address", "head:6379"]
+    assert main(words) == 0
+    output = capsys.readouterr().out
+    assert "6 trials of 1 CPUs and 0.3333 GPUs (64 CPUs, 2 GPUs at head:6379)" in output
+    assert "3 per GPU: the largest of the first takes 6 of 24 GB and 20 ms per update" in output
+    assert main([*words, "--gpus-per-trial", "0"]) == 0
+    assert "64 trials of 1 CPUs and 0 GPUs" in capsys.readouterr().out
 
 
 def test_a_dry_run_shows_the_plan_and_starts_nothing(here, capsys, monkeypatch):

@@ -100,6 +100,18 @@ def test_another_format_is_refused_and_named(tmp_path):
     assert f"its format is 99, this version reads {checkpoint.FORMAT}" in refusal(path)
 
 
+def test_a_checkpoint_of_a_gpu_is_read_without_one(tmp_path, monkeypatch):
+    path = tmp_path / "gpu.pt"
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:0")
+        checkpoint.save(path, VALUES)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(RuntimeError, match="deserialize object on a CUDA device"):
+        torch.load(path, weights_only=True)
+    assert checkpoint.load(path)["weights"].device == torch.device("cpu")
+    assert same(checkpoint.load(path)["weights"], VALUES["weights"])
+
+
 class Bomb:
     """Makes a folder when it is unpickled."""
 
