@@ -96,6 +96,8 @@ NOT_RUN = {
     "python -m benchmarks.speed.proposals": "minutes of proposals and searches",
     "python -m benchmarks.reliability.faults": "needs root, and breaks a cluster for an hour",
     "python -m benchmarks.reliability.cluster": "needs root, for network namespaces",
+    "python -m benchmarks.tools.mutants": "runs the tests of every mutant",
+    "make mutants": "runs the tests of every mutant",
     "python -m pytest": "runs this test",
     "make test": "runs this test",
     "docker build": "needs a Docker engine and the network",
