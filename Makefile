@@ -2,6 +2,7 @@
 # make test       install everything in .venv (once), then lint and run all tests
 # make test-fast  the fast unit tests alone
 # make lint       ruff, mypy and import-linter
+# make mutants    make small mistakes in a copy and see whether the tests notice (not part of make test)
 # make audit      check the versions of constraints.txt for known vulnerabilities (needs a network)
 # make clean      remove the installation
 
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 KERNEL := $(wildcard tardis_core/kernels/native/*.[ch])
 
-.PHONY: sweep test test-fast lint audit setup clean
+.PHONY: sweep test test-fast lint mutants audit setup clean
 
 sweep: $(STAMP)
 	$(BIN)/python -m orchestrator.sweep ptb --smoke
@@ -27,6 +28,10 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+MUTANTS ?= 200
+mutants: $(STAMP)
+	$(BIN)/python -m benchmarks.tools.mutants --count $(MUTANTS)
 
 # --strict: a package that could not be looked up is a failure, not a pass.
 audit: $(STAMP)

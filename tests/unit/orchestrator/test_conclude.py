@@ -89,6 +89,16 @@ def test_a_finished_search_offers_its_best_model_as_champion():
     assert models(conclude(plan, None, finished=False)) == []
 
 
+def test_the_value_of_a_champion_is_that_of_the_weights_that_are_kept():
+    plan = make_plan()
+    fill(plan, [0.5])
+    params = {**params_of(1e-3), "training.updates": "40", "memory.vary_cells_from": "0.5"}
+    record(plan, 1, [0.1, 0.2, 0.4, 0.3], COMPLETE, params)  # its cells vary from update 20 on
+    put_weights(plan, 1)
+    (model,) = models(conclude(plan, None, finished=True))
+    assert (model.number, model.value) == (1, 0.3)
+
+
 def test_a_task_that_is_not_served_offers_no_champion(monkeypatch):
     plan = make_plan()
     fill(plan, [0.5, 0.1])

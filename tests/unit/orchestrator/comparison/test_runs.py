@@ -95,6 +95,20 @@ def test_runs_of_mlflow_are_grouped_by_all_but_the_seed(here, store, capsys):
     assert "there is no run 'nobody'" in capsys.readouterr().err
 
 
+def test_the_best_of_a_run_of_mlflow_is_sought_where_its_trainer_sought_it(store):
+    client = MlflowClient(store)
+    experiment = client.get_experiment_by_name("tardis-copy").experiment_id
+    sweep = client.create_run(experiment, tags={"data": "copy"}).info.run_id
+    run = client.create_run(experiment, tags={"mlflow.parentRunId": sweep})
+    phase = {"training.updates": "40", "memory.vary_cells_from": "0.5"}
+    for name, value in {**params_of(1e-3), **phase}.items():
+        client.log_param(run.info.run_id, name, value)
+    for update, value in ((10, 0.1), (20, 0.2), (30, 0.4), (40, 0.3)):
+        client.log_metric(run.info.run_id, "valid_bce", value, step=update)
+    (group,) = runs.of_runs([run.info.run_id], store).groups
+    assert group.runs[0].valid == 0.3
+
+
 def test_a_stand_in_is_not_compared_with_the_real_data():
     compared({"a": [0.4, 0.2]}, **{"data.sha256": "1"})
     other = comparison_plan("d", labels=("a",), seeds=(1, 2))

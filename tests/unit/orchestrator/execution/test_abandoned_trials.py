@@ -1,4 +1,4 @@
-"""A trial that Ray abandons too early has not ended: the sweep requeues it."""
+"""What the callbacks record of trials that were abandoned, by Ray or by a driver that died."""
 
 from types import SimpleNamespace
 
@@ -6,12 +6,14 @@ import pytest
 from optuna.trial import TrialState
 
 from orchestrator.execution import tuner as sweeping
+from orchestrator.execution.asha import Asha
 from orchestrator.execution.callbacks import RecordTrials
+from orchestrator.execution.result import FINISHED, OBJECTIVE
 from orchestrator.execution.search import Search
 from orchestrator.execution.study import open_study
 from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import open_log
-from orchestrator.tracking.events import TrialEnded
+from orchestrator.tracking.events import TrialEnded, TrialStarted
 from search_spaces import sampler
 
 
@@ -42,6 +44,25 @@ def test_an_error_ends_a_trial_only_when_its_retries_are_used_up(
     statuses = [each.status for each, _ in log.read(0) if isinstance(each, TrialEnded)]
     assert statuses == events
     assert recorder.abandoned_count == int(retries_left)
+
+
+def test_a_driver_that_comes_back_tells_asha_and_the_log_what_the_study_knows(tmp_path):
+    search = Search(space, sampler, 0, "min", "s", tmp_path, [])
+    for name, value in (("a", 0.5), ("b", 0.7)):
+        number = search.suggest(name)["number"]
+        open_log(tmp_path).append(TrialStarted(number, {}, {}))
+        search.on_trial_result(name, {OBJECTIVE: value, "training_iteration": 1})
+    # Killed after it had told the study that the trial is complete, and before the log.
+    search.on_trial_complete("a", {OBJECTIVE: 0.5, "training_iteration": 1, FINISHED: True})
+
+    plan = SearchPlan("s", "copy", "smoke", 2, "bce", "lower", reports=1)
+    asha = Asha("min", reports=1, grace=1.0)
+    RecordTrials(plan, tmp_path, asha).setup()
+    assert asha.rungs() == {1: {0: 0.5, 1: 0.7}}
+    ends = [each for each, _ in open_log(tmp_path).read(0) if isinstance(each, TrialEnded)]
+    assert [(end.number, end.status, dict(end.tags)) for end in ends] == [
+        (0, "FINISHED", {OBJECTIVE: "0.5"})
+    ]
 
 
 class Fits:

@@ -138,6 +138,13 @@ def test_one_seed_proposes_the_same_and_another_seed_something_else(tmp_path):
     assert one != propose(tmp_path / "3", 14, 8)
 
 
+def test_trials_that_run_side_by_side_are_proposed_different_settings(tmp_path):
+    """No result tells them apart: the sampler draws each from the number of its trial."""
+    search = make(tmp_path)
+    proposals = [search.suggest(str(name))["settings"]["x"] for name in range(8)]
+    assert len(set(proposals)) == 8
+
+
 def test_a_restart_does_not_change_the_proposals(tmp_path):
     whole = propose(tmp_path / "whole", 12, 7)
     folder = tmp_path / "cut"

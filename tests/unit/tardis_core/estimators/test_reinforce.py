@@ -200,6 +200,20 @@ def test_the_reward_is_the_models_the_memory_heads_or_a_mix(auxiliary, share, ex
     assert estimator.loss(result)[1]["reward"].item() == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("auxiliary", "share", "expected"),
+    [(False, 1.0, 2.0), (True, 1.0, 10.0), (True, 0.25, 0.25 * 10 + 0.75 * 2)],
+)
+def test_tried_cells_have_the_same_mix_of_rewards(auxiliary, share, expected):
+    pi = torch.zeros(1, 1, 2).double().requires_grad_()
+    reward, memory_reward = (doubles([[[0.0, each]]]) for each in (2.0, 10.0))
+    tried = Tried(tensor([0]), reward, memory_reward)
+    result = episode([[5.0]], memory_reward=[[7.0]], pi=pi)._replace(tried=tried)
+    make(auxiliary=auxiliary, auxiliary_share=share).loss(result)[0].backward()
+    # With even odds p (1 - p) = 1/4 times the advantage of the second cell over the first.
+    assert -4 * pi.grad[0, 0, 1].item() == pytest.approx(expected)
+
+
 def test_the_memory_head_is_asked_for_with_the_auxiliary_cost_only():
     assert make(auxiliary=True).memory_head
     assert not make(auxiliary=False).memory_head
