@@ -1,9 +1,14 @@
-"""Do Ray, Optuna and MLflow agree about a sweep? `python -m orchestrator.doctor NAME`."""
+"""Do Ray, Optuna and MLflow agree about a sweep? `python -m orchestrator.doctor NAME`.
 
+With --gpu: do the GPU kernels work on every node of a cluster?
+"""
+
+import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from optuna.trial import TrialState
 
@@ -11,7 +16,7 @@ from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.common.redaction import masked
 from orchestrator.execution import snapshots
 from orchestrator.execution.study import study_trials
-from orchestrator.planning.plan import SearchPlan, SweepPlan, load_plan
+from orchestrator.planning.plan import SearchPlan, SweepPlan, load_plan, names_here
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import Metrics, SweepEnded, TrialEnded, TrialStarted
 from orchestrator.tracking.mlflow_runs import TRIAL, runs_of_sweep
@@ -19,6 +24,7 @@ from orchestrator.tracking.mlflow_store import reach_store
 from orchestrator.tracking.states import State
 from orchestrator.tracking.tracker import Tracker
 from tardis_core.cli import Parser, command
+from tardis_core.errors import UserError
 
 SEND_SECONDS = 120
 RUNNING = State.RUNNING.mlflow_status
@@ -127,13 +133,38 @@ def reconcile(plan: SweepPlan, log: EventLog) -> None:
     tracker.close(SEND_SECONDS)
 
 
+def _check_gpus(address: str | None) -> int:
+    """Print one line per node with GPUs; exit code 1 if a GPU cannot train."""
+    # Only now: comparing records needs no torch.
+    from orchestrator.execution.cluster import address_of, place, start_ray
+    from orchestrator.execution.gpu_check import check_nodes
+
+    start_ray(address, Path(os.devnull))
+    answers = check_nodes()
+    for node, answer in answers:
+        print(f"{node}  {answer}")
+    if not answers:
+        print(f"no GPUs at {place(address_of(address))}")
+    return 1 if any(answer.startswith("cannot") for _, answer in answers) else 0
+
+
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare, and with --fix make them agree."""
     parser = Parser(prog="python -m orchestrator.doctor", description=__doc__)
-    parser.add_argument("name", help="name of a sweep that is not running")
+    parser.add_argument("name", nargs="?", help="name of a sweep that is not running")
     parser.add_argument("--fix", action="store_true", help="bring MLflow up to date with the log")
+    parser.add_argument(
+        "--gpu", action="store_true", help="check the GPU kernels on every node with GPUs instead"
+    )
+    parser.add_argument("--address", metavar="HOST:PORT", help="Ray cluster to check with --gpu")
     options = parser.parse_args(arguments)
+    if options.gpu:
+        return _check_gpus(options.address)
+    if options.name is None:
+        raise UserError(
+            f"name a sweep ({', '.join(names_here()) or 'there are none here'}), or use --gpu"
+        )
     plan = load_plan(options.name)
     redirect_library_logs(plan.folder / "ray.log")
     log = open_log(plan.folder)

@@ -1,14 +1,15 @@
-"""The GPU kernels tried on every node of a cluster: do they agree with torch, and what do they cost?"""
+"""The GPU kernels tried on every node of a cluster: do they agree with torch, how fast are they?"""
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
-import torch
-from ray.exceptions import RayError
-
 import ray
+import torch
+from ray.exceptions import GetTimeoutError, RayError
+from torch import Tensor
+
 from orchestrator.execution.gpu_probe import ask_gpu_nodes
-from tardis_core.kernels import gpu_check, torch_sequence, triton_sequence
 from tardis_core.text import error_line
 
 PATIENCE = 300  # seconds for the answers; kernels are compiled the first time
@@ -26,21 +27,25 @@ class Report(NamedTuple):
 
 def check_here() -> Report:
     """Check the kernels on the GPU of this process, and time a small sequence by both backends."""
+    # Only on the node: the driver may be a machine without Triton.
+    from tardis_core.kernels import gpu_check, torch_sequence, triton_sequence
+
     device = torch.device("cuda")
     name, obstacle = torch.cuda.get_device_name(device), gpu_check.obstacle()
-    seconds = [float("nan"), _seconds(torch_sequence.run, device)]
-    if obstacle is None:
-        seconds[0] = _seconds(triton_sequence.run, device)
-    return Report(name, obstacle, 1e3 * seconds[0], 1e3 * seconds[1])
-
-
-def _seconds(run: gpu_check.Run, device: torch.device) -> float:
-    """The mean time of forward and backward, after one round to warm up."""
     trained, fixed = gpu_check.problem(device)
+    by_torch = _seconds(lambda: torch_sequence.run(trained, fixed).h_TBH)
+    by_triton = float("nan")
+    if obstacle is None:
+        by_triton = _seconds(lambda: triton_sequence.run(trained, fixed).h_TBH)
+    return Report(name, obstacle, 1e3 * by_triton, 1e3 * by_torch)
+
+
+def _seconds(forward: Callable[[], Tensor]) -> float:
+    """The mean time of forward and backward, after one round to warm up."""
     started = 0.0
     for round_ in range(ROUNDS + 1):
-        run(trained, fixed).h_TBH.sum().backward()
-        torch.cuda.synchronize(device)
+        forward().sum().backward()
+        torch.cuda.synchronize()
         if round_ == 0:
             started = time.perf_counter()
     return (time.perf_counter() - started) / ROUNDS
@@ -57,7 +62,7 @@ def check_nodes() -> list[tuple[str, str]]:
 def _answer(task: ray.ObjectRef) -> str:
     try:
         report: Report = ray.get(task, timeout=0)
-    except ray.exceptions.GetTimeoutError:
+    except GetTimeoutError:
         ray.cancel(task, force=True)
         return f"no answer within {PATIENCE} s: its GPUs are busy"
     except RayError as error:

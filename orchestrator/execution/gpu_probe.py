@@ -29,14 +29,14 @@ def footprint(plan: SweepPlan) -> Footprint | None:
     """What a trial takes on the GPU node with the least room; None if all GPUs are busy."""
     data = load_data(base_config(plan), plan.data_dir, plan.data)
     configs, seeds = first_configs(plan), plan.protocol.seeds
-    asked = _ask_gpu_nodes(measure, lambda _: 1, configs, seeds, ray.put(data))
+    asked = ask_gpu_nodes(measure, lambda _: 1, configs, seeds, ray.put(data))
     answers = _answers(asked, MEASURE_PATIENCE)
     return min(answers, key=lambda each: each.total_memory / each.memory, default=None)
 
 
 def check_gpus() -> None:
     """Raise `UserError` for the first node whose GPUs do not compute; busy ones do."""
-    _answers(_ask_gpu_nodes(compute, lambda gpus: gpus), CHECK_PATIENCE)
+    _answers(ask_gpu_nodes(compute, lambda gpus: gpus), CHECK_PATIENCE)
 
 
 def compute() -> None:
@@ -82,7 +82,7 @@ def _train(config: Config, seeds: int, data: Any) -> float:
     return seconds
 
 
-def _ask_gpu_nodes(
+def ask_gpu_nodes(
     question: Callable[..., Any], gpus: Callable[[float], float], *arguments: Any
 ) -> dict[Any, str]:
     """Start a task on every node with GPUs; returns the address of the node of each task.

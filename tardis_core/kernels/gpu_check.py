@@ -16,6 +16,7 @@ from tardis_core._version import __version__
 from tardis_core.kernels import torch_sequence, triton_sequence
 from tardis_core.kernels.inputs import Fixed, Outputs, Trained
 
+Run = Callable[[Trained, Fixed], Outputs]
 TOLERANCE = 1e-3  # of single precision, relative to the size of a result
 T, B, D, H, K, P, A, C = 8, 2, 8, 48, 6, 16, 4, 24
 _log = logging.getLogger("tardis_core")
@@ -105,9 +106,7 @@ def largest_difference(trained: Trained, fixed: Fixed) -> float:
     )
 
 
-def _results(
-    run: Callable[[Trained, Fixed], Outputs], trained: Trained, fixed: Fixed
-) -> list[torch.Tensor]:
+def _results(run: Run, trained: Trained, fixed: Fixed) -> list[torch.Tensor]:
     outputs = run(trained, fixed)
     results = [each for each in outputs if each is not None]
     loss = sum(each.square().sum() for each in results if each.requires_grad)

@@ -13,7 +13,7 @@ import torch
 from ray import tune
 from ray.cluster_utils import Cluster as RayCluster
 
-from orchestrator import api
+from orchestrator import api, doctor
 from orchestrator.execution import gpu_probe
 from orchestrator.execution.cluster import RAY_SETTINGS, nodes, resources_of
 from orchestrator.planning.options import SearchOptions
@@ -158,3 +158,11 @@ def test_busy_gpus_are_not_waited_for(cluster, monkeypatch):
     finally:
         for each in occupants:
             ray.kill(each)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs GPUs that do not work")
+def test_the_doctor_checks_the_kernels_on_every_node_with_gpus(cluster, capsys):
+    assert doctor.main(["--gpu"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == sum(node["num_gpus"] > 0 for node in NODES)
+    assert all("cannot train" in line for line in lines)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from orchestrator.doctor import Account, account_of_log, compare_mlflow, compare_status
+from orchestrator.doctor import Account, account_of_log, compare_mlflow, compare_status, main
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import Metrics, TrialEnded, TrialStarted
 
@@ -47,3 +47,9 @@ def test_a_status_that_differs_or_is_missing(log):
         "Optuna has trial 0 as KILLED, the log as FINISHED",
         "Optuna has trial 1 as unknown, the log as RUNNING",
     ]
+
+
+def test_it_wants_a_sweep_or_gpus(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main([]) == 2
+    assert "name a sweep (there are none here), or use --gpu" in capsys.readouterr().err
