@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -158,3 +159,15 @@ def test_busy_gpus_are_not_waited_for(cluster, monkeypatch):
     finally:
         for each in occupants:
             ray.kill(each)
+
+
+def test_trials_that_wait_start_on_a_gpu_that_joins(cluster, tmp_path):
+    plan = plan_of(1.0, autoscale=True, concurrency=GPUS + 1)
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(places_of_trials, plan, tmp_path)
+        while len(list(tmp_path.glob("begun/*"))) < GPUS and not running.done():
+            time.sleep(0.05)
+        joined = cluster.add_node(num_cpus=1, num_gpus=1)  # Ray wants the main thread for this
+        places = running.result()
+    cluster.remove_node(joined)
+    assert len({(place["node"], place["given"]) for place in places}) == GPUS + 1
