@@ -4,7 +4,7 @@ from typing import Any
 
 import search_spaces
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
-from tardis_core.config import Config, make_config
+from tardis_core.config import Config, has_setting, make_config
 from tardis_core.errors import UserError
 
 
@@ -38,9 +38,10 @@ def first_configs(plan: SweepPlan) -> list[Config]:
 
 
 def _settings(plan: SearchPlan, guess: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a trial with the parameters of a guess, and with --set."""
+    """The settings of a trial with the parameters of a guess, and with what it has of --set."""
     chosen = {k: value for k, value in guess.items() if "." in k or k in ("model", "estimator")}
-    return {**chosen, **plan.fixed}
+    system = plan.task, chosen.get("model", "tardis"), chosen.get("estimator")
+    return {**chosen, **{k: v for k, v in plan.fixed.items() if has_setting(*system, k)}}
 
 
 def space_of(plan: SearchPlan) -> search_spaces.BoundSpace:

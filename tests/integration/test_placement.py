@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,15 @@ def test_the_doctor_checks_the_kernels_on_every_node_with_gpus(cluster, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == sum(node["num_gpus"] > 0 for node in NODES)
     assert all("cannot train" in line for line in lines)
+
+
+def test_trials_that_wait_start_on_a_gpu_that_joins(cluster, tmp_path):
+    plan = plan_of(1.0, autoscale=True, concurrency=GPUS + 1)
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(places_of_trials, plan, tmp_path)
+        while len(list(tmp_path.glob("begun/*"))) < GPUS and not running.done():
+            time.sleep(0.05)
+        joined = cluster.add_node(num_cpus=1, num_gpus=1)  # Ray wants the main thread for this
+        places = running.result()
+    cluster.remove_node(joined)
+    assert len({(place["node"], place["given"]) for place in places}) == GPUS + 1

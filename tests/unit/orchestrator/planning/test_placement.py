@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.planning.arguments import comparison_options, search_options
+from orchestrator.planning.configs import first_configs
 from orchestrator.planning.placement import (
     MAX_TRIALS_PER_GPU,
     MEMORY_MARGIN,
@@ -143,6 +144,14 @@ def test_few_cpus_do_not_leave_gpus_idle():
     given = plan(few, "--gpus-per-trial", "0.5", "--cpus-per-trial", "1")
     assert given.cpus_per_trial == 1
     assert slots(given, few) == 2
+
+
+def test_the_first_trials_have_what_they_can_of_set():
+    words = ["--smoke", "--models", "tardis,lstm", "--set", "memory.cells=8"]
+    configs = first_configs(plan([], *words, "--set", "training.batch=4"))
+    assert {config.model for config in configs} == {"tardis", "lstm"}
+    assert {config.training.batch for config in configs} == {4}
+    assert {config.settings().get("memory.cells") for config in configs} == {8, None}
 
 
 def test_a_sweep_that_exists_asks_no_cluster():
