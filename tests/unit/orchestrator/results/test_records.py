@@ -94,6 +94,14 @@ def test_a_sweep_that_has_not_started_has_no_trials():
     assert records.curves().empty
 
 
+def test_the_study_is_opened_once():
+    plan = make_plan()
+    fill(plan, [0.5, 0.25])
+    records = Records.load(plan)
+    assert [trial.value for trial in records.study().trials] == [0.5, 0.25]
+    assert records.study() is records.study()
+
+
 def test_curves_have_one_row_per_validation():
     plan = make_plan()
     fill(plan, [0.5, 0.25])
