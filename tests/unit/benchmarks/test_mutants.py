@@ -75,7 +75,8 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setattr(mutants, "ROOT", root)
     monkeypatch.setattr(mutants, "TARGETS", {"subject.py": ("test_subject.py",)})
     monkeypatch.setattr(mutants, "LIBRARIES", ())
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for name in ("OMP_NUM_THREADS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
+        monkeypatch.setenv(name, "1")
     return root
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.results.records import Records
+from orchestrator.results.records import OUTCOME_COLUMNS, Records
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import SweepStarted, SweepTags
 from tests.support.sweep_logs import (
@@ -30,6 +30,7 @@ def test_complete_trials_lead_then_pruned_then_failed():
     fill(plan, [0.5, None, 0.1, (0.05,), 0.3])
     records = Records.load(plan)
     table = records.table()
+    assert tuple(table.columns[:6]) == OUTCOME_COLUMNS
     assert table["number"].tolist() == [2, 4, 0, 3, 1]
     assert table["state"].tolist() == ["complete"] * 3 + ["pruned", "failed"]
     assert table["objective"].tolist()[:4] == [0.1, 0.3, 0.5, 0.05]
@@ -91,6 +92,14 @@ def test_a_sweep_that_has_not_started_has_no_trials():
     assert (records.trials, records.best_trial()) == ({}, None)
     assert "objective" in records.table().columns
     assert records.curves().empty
+
+
+def test_the_study_is_opened_once():
+    plan = make_plan()
+    fill(plan, [0.5, 0.25])
+    records = Records.load(plan)
+    assert [trial.value for trial in records.study().trials] == [0.5, 0.25]
+    assert records.study() is records.study()
 
 
 def test_curves_have_one_row_per_validation():

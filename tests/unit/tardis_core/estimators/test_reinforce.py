@@ -8,6 +8,7 @@ from torch import tensor
 
 from tardis_core.build import build_network
 from tardis_core.config import make_config
+from tardis_core.errors import UserError
 from tardis_core.estimators.base import Episode, Tried
 from tardis_core.estimators.reinforce import (
     Reinforce,
@@ -212,6 +213,43 @@ def test_tried_cells_have_the_same_mix_of_rewards(auxiliary, share, expected):
     make(auxiliary=auxiliary, auxiliary_share=share).loss(result)[0].backward()
     # With even odds p (1 - p) = 1/4 times the advantage of the second cell over the first.
     assert -4 * pi.grad[0, 0, 1].item() == pytest.approx(expected)
+
+
+def test_tried_cells_are_judged_by_their_differences_and_by_the_masks_of_their_sequences():
+    def loss(constant):
+        # Three sequences of two steps; the last step exists in the first sequence alone.
+        reward_WBK = doubles([[[1.0, 2.0]] * 3, [[0.0, 4.0]] * 3]) + constant
+        result = episode([[0.0] * 3] * 2, mask=[[1.0] * 3, [1.0, 0.0, 0.0]])
+        tried = Tried(tensor([0, 0, 0]), reward_WBK, None)
+        return make(gamma=0.5).loss(result._replace(tried=tried, pi_TBK=pi))[0]
+
+    pi = doubles([0.0, math.log(3)]).expand(2, 3, 2).contiguous()  # odds of 1/4 and 3/4
+    gains = (1 + 0.5 * 4, 1, 1)  # of the second cell over the first
+    expected = -2 * sum(gain * (3 / 4 - 1 / 2) for gain in gains) / 4  # W = 2, four steps
+    assert loss(0.0).item() == pytest.approx(expected)
+    assert loss(7.0).item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "refused", "accepted"),
+    [
+        ("auxiliary_share", (-0.1, 1.1), (0, 1)),
+        ("auxiliary_until", (-0.1, 1.1), (0, 1)),
+        ("gamma", (-0.1, 1.1), (0, 1)),
+        ("copies", (0,), (1,)),
+        ("tried", (-1,), (0,)),
+        ("rate", (0, -1), (0.1,)),
+        ("entropy_until", (0, 1.1), (0.1, 1)),
+        ("weight", (-0.1,), (0,)),
+        ("entropy", (-0.1,), (0,)),
+    ],
+)
+def test_settings_have_bounds(name, refused, accepted):
+    for value in refused:
+        with pytest.raises(UserError, match=rf"estimator\.{name} must .*{value}"):
+            ReinforceConfig(**{name: value})
+    for value in accepted:
+        assert getattr(ReinforceConfig(**{name: value}), name) == value
 
 
 def test_the_memory_head_is_asked_for_with_the_auxiliary_cost_only():

@@ -61,3 +61,8 @@ def test_the_phase_starts_where_the_cells_begin_to_vary():
     assert start(**{"memory.vary_cells_from": 0.0}) == 0
     assert start(**{"memory.vary_cells_from": 1.0}) == 0  # never
     assert start() == 0  # a model without such a memory
+
+
+def test_without_a_phase_every_validation_counts():
+    first = {"update": 1, "valid_m": 1.0}
+    assert best_row([first, {"update": 2, "valid_m": 2.0}], "valid_m", "lower") == first

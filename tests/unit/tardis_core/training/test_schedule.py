@@ -60,6 +60,12 @@ def test_after_the_end_the_rate_stays_at_the_final_one():
     assert learning_rate(99, config) == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize("rate", [0, -0.1, 10, 11])
+def test_a_learning_rate_is_above_0_and_below_10(rate):
+    with pytest.raises(UserError, match=rf"above 0 and below 10, not {rate}$"):
+        TrainingConfig(learning_rate=rate)
+
+
 def test_a_decay_must_not_rise():
     with pytest.raises(UserError, match=r"final_rate must be at most .*0\.001, not 0\.01$"):
         TrainingConfig(learning_rate=0.001, final_rate=0.01, decay="linear")
