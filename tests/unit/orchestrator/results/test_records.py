@@ -94,6 +94,14 @@ def test_a_sweep_that_has_not_started_has_no_trials():
     assert records.curves().empty
 
 
+def test_a_record_gives_back_the_configuration_of_its_trial():
+    plan = make_plan()
+    record(plan, 0, [0.5], COMPLETE, params_of(3e-3, 7, "reinforce"))
+    config = Records.load(plan).trials[0].config()
+    assert (config.task, config.estimator, config.seed) == ("copy", "reinforce", 7)
+    assert config.training.learning_rate == 3e-3
+
+
 def test_the_study_is_opened_once():
     plan = make_plan()
     fill(plan, [0.5, 0.25])
