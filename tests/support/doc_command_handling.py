@@ -99,7 +99,7 @@ NOT_RUN = {
     "python -m benchmarks.speed.gpu_kernels": "compiles for minutes, and changes the page",
     "python -m benchmarks.speed.step --device cuda": "needs a GPU",
     "python -m benchmarks.tools.mutants": "runs the tests of every mutant",
-    "make mutants": "runs the tests of every mutant",
+    "python -m orchestrator.doctor --gpu": "needs a cluster with GPUs",
     "python -m pytest": "runs this test",
     "make test": "runs this test",
     "docker build": "needs a Docker engine and the network",
