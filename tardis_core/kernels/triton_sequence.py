@@ -10,20 +10,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tardis_core.kernels import plain_lstm
+from tardis_core.kernels import plain_lstm, sequence_function
 from tardis_core.kernels.graphs import GraphCache, Lease
-from tardis_core.kernels.inputs import (
-    Fixed,
-    Outputs,
-    Trained,
-    check,
-    needed_backward,
-    wants_gradient,
-)
+from tardis_core.kernels.inputs import Fixed, Outputs, Trained, check, wants_gradient
+from tardis_core.kernels.sequence_function import refuse_second_derivative
 from tardis_core.kernels.triton_backward import backward
 from tardis_core.kernels.triton_forward import Tape, forward
 
 EXACT_LENGTHS = 4  # of sequences that get graphs of their own length; others are padded
+PASSES = sequence_function.Passes("triton", forward, backward, Tape)
 BUCKET = 16  # steps by which their lengths differ
 
 
@@ -39,10 +34,7 @@ def run(trained: Trained, fixed: Fixed) -> Outputs:
 
 def run_eagerly(trained: Trained, fixed: Fixed) -> Outputs:
     """Run a sequence launch by launch."""
-    if wants_gradient(trained):
-        return Outputs._make(_Sequence.apply(fixed, *trained))
-    with torch.no_grad():
-        return forward(trained, fixed)[0]
+    return sequence_function.run(PASSES, trained, fixed)
 
 
 class Graphed:
@@ -101,36 +93,6 @@ def _first_steps(outputs: Outputs, T: int) -> Outputs:
     return Outputs._make(map(cut, Outputs._fields, outputs))
 
 
-def _refuse_second_derivative() -> None:
-    if torch.is_grad_enabled():
-        raise RuntimeError(
-            "the triton kernel has no second derivative (create_graph=True); "
-            "set model.backend=reference for that"
-        )
-
-
-class _Sequence(torch.autograd.Function):
-    """Forward and backward of a whole sequence; backward changes nothing that forward has left."""
-
-    @staticmethod
-    def forward(ctx: Any, fixed: Fixed, *tensors: Tensor | None) -> Any:
-        trained = Trained._make(tensors)
-        outputs, tape = forward(trained, fixed)
-        ctx.fixed = needed_backward(trained, fixed)
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*trained, *tape)
-        ctx.mark_non_differentiable(*outputs.choices())
-        return tuple(outputs)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
-        _refuse_second_derivative()
-        saved = ctx.saved_tensors
-        trained = Trained._make(saved[: len(Trained._fields)])
-        tape = Tape._make(saved[len(trained) :])
-        return None, *backward(trained, ctx.fixed, tape, Outputs._make(gradients))
-
-
 class _GraphedSequence(torch.autograd.Function):
     """The same by graphs; what backward needs stays in the leased graph."""
 
@@ -147,5 +109,5 @@ class _GraphedSequence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
-        _refuse_second_derivative()
+        refuse_second_derivative("triton")
         return None, None, *ctx.lease.graph.backward(Outputs._make(gradients))
