@@ -17,8 +17,8 @@ from tardis_core.kernels.sequence_function import refuse_second_derivative
 from tardis_core.kernels.triton_backward import backward
 from tardis_core.kernels.triton_forward import Tape, forward
 
-EXACT_LENGTHS = 4  # of sequences that get graphs of their own length; others are padded
 PASSES = sequence_function.Passes("triton", forward, backward, Tape)
+EXACT_LENGTHS = 4  # of sequences that get graphs of their own length; others are padded
 BUCKET = 16  # steps by which their lengths differ
 
 
