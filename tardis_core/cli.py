@@ -1,11 +1,14 @@
 """Shared by all commands: one-line errors with exit code 2, `--set`, and the data options."""
 
 import argparse
+import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, NoReturn, TextIO
 
 from tardis_core.errors import Diverged, UserError
+from tardis_core.stopping import stop_signals
 
 EXIT_USER_ERROR = 2
 EXIT_DIVERGED = 3
@@ -67,19 +70,64 @@ def data_parent() -> Parser:
 
 
 def command(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:
-    """Turn errors that the user can fix into one line and an exit code."""
+    """Turn errors that the user can fix into one line and an exit code, and stop on signals."""
 
     def wrapped(arguments: Sequence[str] | None = None) -> int:
-        try:
-            return main(arguments)
-        except UserError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return EXIT_USER_ERROR
-        except Diverged as error:
-            print(f"diverged: {error}", file=sys.stderr)
-            return EXIT_DIVERGED
-        except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)
-            return EXIT_INTERRUPTED
+        with stop_signals.listening(last=True), surviving_output():
+            code = _run(main, arguments)
+        return code if stop_signals.number is None else stop_signals.exit_code
 
     return wrapped
+
+
+def _run(main: Callable[[Sequence[str] | None], int], arguments: Sequence[str] | None) -> int:
+    try:
+        return main(arguments)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_USER_ERROR
+    except Diverged as error:
+        print(f"diverged: {error}", file=sys.stderr)
+        return EXIT_DIVERGED
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+class _Surviving:
+    """A stream whose reader may go away, as `tee` does at Ctrl-C; the rest is then discarded."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with self._or_discarded():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._or_discarded():
+            self._stream.flush()
+
+    @contextmanager
+    def _or_discarded(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            # The way of Python's documentation: the interpreter flushes the stream at its exit.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+
+
+@contextmanager
+def surviving_output() -> Iterator[None]:
+    """A context in which nothing fails because nobody reads the output any more."""
+    out, err = _Surviving(sys.stdout), _Surviving(sys.stderr)
+    with redirect_stdout(out), redirect_stderr(err):  # type: ignore[type-var]
+        yield
+        out.flush()
+        err.flush()

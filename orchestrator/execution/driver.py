@@ -1,6 +1,7 @@
 """A sweep from its plan to its end: checked, run, recorded and reported."""
 
 import errno
+import logging
 import os
 import shutil
 import time
@@ -14,7 +15,8 @@ from orchestrator.common import permissions, provenance
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.common.redaction import masked
 from orchestrator.execution import node, preflight
-from orchestrator.execution.cluster import reach, start_ray
+from orchestrator.execution.cluster import reach, start_ray, stop_ray
+from orchestrator.execution.ray_watch import RayDied, watching
 from orchestrator.execution.tuner import ended, run
 from orchestrator.execution.view import View
 from orchestrator.planning.configs import base_config
@@ -28,9 +30,14 @@ from orchestrator.tracking.tracker import Tracker
 from tardis_core.build import load_data
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import UserError
+from tardis_core.stopping import Interrupted, stop_signals
 from tardis_core.tasks.base import TASKS
 
 FLUSH_SECONDS = 60
+STOP_FLUSH_SECONDS = 3  # of a sweep that somebody has asked to stop
+RAY_RESTARTS = 2  # of a Ray of our own that dies
+
+_log = logging.getLogger(__name__)
 
 # Writes the report of a sweep from its data and whether it finished; returns what to record of it.
 Conclude = Callable[[Any, bool], list[Event]]
@@ -51,6 +58,11 @@ def run_sweep(plan: SweepPlan, address: str | None, conclude: Conclude) -> Outco
         address: of an existing Ray cluster; without it one is started on this machine.
         conclude: writes the report when the trials have ended.
     """
+    with stop_signals.listening():
+        return _checked_and_run(plan, address, conclude)
+
+
+def _checked_and_run(plan: SweepPlan, address: str | None, conclude: Conclude) -> Outcome:
     if plan.folder.exists():
         permissions.check_folder(plan.folder)
     reach(address)  # before anything is written
@@ -60,12 +72,13 @@ def run_sweep(plan: SweepPlan, address: str | None, conclude: Conclude) -> Outco
         max_concurrent = slots(plan, start_ray(address, plan.folder / "ray.log"))
         preflight.check(plan, max_concurrent)
         plan.save()
-    with closing(log):
-        return _run(plan, data, max_concurrent, log, tracker, conclude)
+    with closing(log), stop_signals.deferring():
+        return _run(plan, address, data, max_concurrent, log, tracker, conclude)
 
 
 def _run(
     plan: SweepPlan,
+    address: str | None,
     data: Any,
     max_concurrent: int,
     log: EventLog,
@@ -76,17 +89,13 @@ def _run(
     print(_headline(plan, source, max_concurrent), flush=True)
     log.append(SweepStarted(plan.name, _tags(plan, source), _params(plan)))
     tracker.start()
-    started = time.monotonic()
     try:
-        with View(plan.without_secrets()) as view:
-            run(plan, data, max_concurrent, [view])
-        out_of_time = 0 < plan.time_budget <= time.monotonic() - started
-        finished = ended(plan) >= plan.trials or out_of_time  # otherwise it was Ctrl-C
-        log.append(*conclude(data, finished))
+        finished = _train(plan, address, data, max_concurrent)
+        log.append(*_concluded(conclude, data, finished))
     except BaseException as error:
         with suppress(OSError):  # the disk may still be full
             log.append(SweepEnded("FAILED"))
-        tracker.close(FLUSH_SECONDS)
+        tracker.close(_flush_seconds())
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             raise UserError(
                 f"the disk of {plan.folder} is full; make room and continue with --resume "
@@ -94,7 +103,48 @@ def _run(
             ) from error
         raise
     log.append(SweepEnded("FINISHED" if finished else "KILLED"))
-    return Outcome(finished, tracker.close(FLUSH_SECONDS), tracker.refused)
+    return Outcome(finished, tracker.close(_flush_seconds()), tracker.refused)
+
+
+def _train(plan: SweepPlan, address: str | None, data: Any, max_concurrent: int) -> bool:
+    """Run the trials, on another Ray if that of this machine dies; whether all have ended."""
+    started = time.monotonic()
+    with View(plan.without_secrets()) as view:
+        for restarts_left in reversed(range(RAY_RESTARTS + 1)):
+            try:
+                with suppress(Interrupted), watching():
+                    run(plan, data, max_concurrent, [view])
+                break
+            except RayDied as death:
+                _log.warning("Ray has died: %s", death)
+                stop_ray()
+                if stop_signals.number:
+                    break  # it may have got the same signal
+                if not restarts_left:
+                    raise _too_often(plan, death) from None
+                start_ray(address, plan.folder / "ray.log")
+    out_of_time = 0 < plan.time_budget <= time.monotonic() - started
+    return ended(plan) >= plan.trials or out_of_time
+
+
+def _too_often(plan: SweepPlan, death: RayDied) -> UserError:
+    return UserError(
+        f"the Ray of this machine died {RAY_RESTARTS + 1} times, the last time because {death}; "
+        f"see {plan.folder}/ray.log, and continue with --resume {plan.name}: nothing is lost"
+    )
+
+
+def _concluded(conclude: Conclude, data: Any, finished: bool) -> list[Event]:
+    """The events of the report; a signal skips it, and the next start writes it."""
+    try:
+        with stop_signals.interrupting():
+            return conclude(data, finished)
+    except Interrupted:
+        return []
+
+
+def _flush_seconds() -> float:
+    return FLUSH_SECONDS if stop_signals.number is None else STOP_FLUSH_SECONDS
 
 
 @contextmanager

@@ -47,7 +47,7 @@ def test_ctrl_c_before_the_time_is_up_is_no_end(tmp_path, monkeypatch, seconds, 
     plan = make_plan(time_budget=60.0)
     log = open_log(plan.folder)
     tracker = SimpleNamespace(start=lambda: None, close=lambda seconds: 0, refused=0)
-    outcome = driver._run(plan, None, 1, log, tracker, conclude)
+    outcome = driver._run(plan, None, None, 1, log, tracker, conclude)
     *_, tags, last = [event for event, _ in log.read(0)]
     log.close()
     assert outcome.finished == finished
