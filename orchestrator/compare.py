@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.dry_run:
         print(api.describe(plan, options.address))
         return 0
-    outcome = api.run(plan, options.address)
+    outcome = api.run(plan, options.address, ("orchestrator.compare", "--resume", plan.name))
     print(_closing(plan, outcome))
     return 0 if outcome.finished else EXIT_INTERRUPTED
 

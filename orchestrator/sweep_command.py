@@ -25,12 +25,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.dry_run:
         print(api.describe(plan, options.address))
         return 0
-    outcome = api.run(plan, options.address)
+    restart = ("orchestrator.sweep", "--resume", plan.name)
+    outcome = api.run(plan, options.address, restart)
     records = Records.load(plan)
     print(f"\n{leaderboard.text(records)}")
     if outcome.finished and (confirmation := api.confirmation_of(records)):
         print(_before(confirmation, plan, outcome), flush=True)
-        outcome = api.run(confirmation, options.address)
+        outcome = api.run(confirmation, options.address, restart)
         records = Records.load(confirmation)
     if isinstance(records.plan, ComparisonPlan):
         compared = comparison_runs.of_records(records)

@@ -1,6 +1,8 @@
 """What Ray calls while trials run: their recording, and the release of what Ray keeps of them."""
 
+import errno
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from orchestrator.planning.plan import SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.recorder import Recorder
 from orchestrator.tracking.states import State
+from tardis_core.errors import UserError
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +28,8 @@ class TrialEnds(tune.Callback):
     """Both of Ray's ways to say that a trial has ended lead to `ended`.
 
     Where the process that is to resume a trial dies before the trial starts, Ray abandons the
-    trial although it has retries left: such a trial has not ended.
+    trial although it has retries left: such a trial has not ended. Nor has one that could not save
+    its checkpoint because the disk was full.
     """
 
     def ended(self, trial: Trial, state: State) -> None:
@@ -43,7 +47,7 @@ class TrialEnds(tune.Callback):
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        if ray_internals.may_retry(trial):
+        if ray_internals.may_retry(trial) or is_disk_full(trial):
             self.abandoned(trial)
         else:
             self.ended(trial, State.FAILED)
@@ -55,6 +59,7 @@ class RecordTrials(TrialEnds):
     def __init__(self, plan: SweepPlan, folder: Path, scheduler: Asha | None) -> None:
         self.plan, self.folder, self.scheduler = plan, folder, scheduler
         self.abandoned_count = 0
+        self.disk_full = False
 
     @property
     def _recorder(self) -> Recorder:
@@ -88,6 +93,7 @@ class RecordTrials(TrialEnds):
 
     def abandoned(self, trial: Trial) -> None:
         self.abandoned_count += 1
+        self.disk_full |= is_disk_full(trial)
         _log.warning("trial %d was abandoned by Ray and is requeued", number_of(trial))
 
     def ended(self, trial: Trial, state: State) -> None:
@@ -121,9 +127,22 @@ def number_of(trial: Trial) -> int:
     return int(trial.config["number"])
 
 
+def is_disk_full(trial: Trial) -> bool:
+    """Whether a trial failed because it found no room for its checkpoint."""
+    return os.strerror(errno.ENOSPC) in str(trial.get_error() or "")
+
+
 def params_of(plan: SweepPlan, trial: Trial) -> dict[str, Any]:
-    """The resolved settings of a trial by name, with its task, model, estimator, scale and seed."""
-    config = trial_config(plan.task, plan.scale, plan.seed, trial.config["settings"])
+    """The resolved settings of a trial by name, with its task, model, estimator, scale and seed.
+
+    Of settings that no network can be built with, there is only what was proposed: the trial fails
+    with the reason.
+    """
+    proposed = trial.config["settings"]
+    try:
+        config = trial_config(plan.task, plan.scale, plan.seed, proposed)
+    except UserError:
+        return {"task": plan.task, "scale": plan.scale, "seed": plan.seed, **proposed}
     return {
         "task": config.task,
         "model": config.model,

@@ -4,7 +4,6 @@ import logging
 import os
 import secrets
 import socket
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,7 +36,6 @@ RAY_SETTINGS = {
 }
 LOCAL = "local"  # a Ray of our own on this machine
 CONNECT_SECONDS = 5
-END_SECONDS = 15
 TOKEN_HELP = (
     "put the cluster's token into ~/.ray/auth_token, or name its file with RAY_AUTH_TOKEN_PATH, "
     "and set RAY_AUTH_MODE=token"
@@ -139,13 +137,6 @@ def start_ray(address: str | None, log_file: Path) -> list[Resources]:
         ) from error
     stop_signals.listen()  # Ray has installed handlers of its own
     return nodes()
-
-
-def stop_ray() -> None:
-    """Leave a Ray that has died; what is left of it must not keep us waiting."""
-    ending = threading.Thread(target=ray.shutdown, daemon=True)
-    ending.start()
-    ending.join(END_SECONDS)
 
 
 def nodes() -> list[Resources]:

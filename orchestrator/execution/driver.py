@@ -1,7 +1,6 @@
 """A sweep from its plan to its end: checked, run, recorded and reported."""
 
 import errno
-import logging
 import os
 import shutil
 import time
@@ -15,8 +14,8 @@ from orchestrator.common import permissions, provenance
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.common.redaction import masked
 from orchestrator.execution import node, preflight
-from orchestrator.execution.cluster import reach, start_ray, stop_ray
-from orchestrator.execution.ray_watch import RayDied, watching
+from orchestrator.execution.cluster import reach, start_ray
+from orchestrator.execution.ray_watch import OnDeath, watching
 from orchestrator.execution.tuner import ended, run
 from orchestrator.execution.view import View
 from orchestrator.planning.configs import base_config
@@ -35,9 +34,6 @@ from tardis_core.tasks.base import TASKS
 
 FLUSH_SECONDS = 60
 STOP_FLUSH_SECONDS = 3  # of a sweep that somebody has asked to stop
-RAY_RESTARTS = 2  # of a Ray of our own that dies
-
-_log = logging.getLogger(__name__)
 
 # Writes the report of a sweep from its data and whether it finished; returns what to record of it.
 Conclude = Callable[[Any, bool], list[Event]]
@@ -51,18 +47,23 @@ class Outcome(NamedTuple):
     refused: int  # events that the store refused; they are kept there, too
 
 
-def run_sweep(plan: SweepPlan, address: str | None, conclude: Conclude) -> Outcome:
-    """Run a sweep, whether new or resumed, to its end or until Ctrl-C.
+def run_sweep(
+    plan: SweepPlan, address: str | None, conclude: Conclude, on_death: OnDeath
+) -> Outcome:
+    """Run a sweep, whether new or resumed, to its end or until somebody stops it.
 
     Args:
         address: of an existing Ray cluster; without it one is started on this machine.
         conclude: writes the report when the trials have ended.
+        on_death: what follows if the Ray of this machine dies; see `ray_death`.
     """
     with stop_signals.listening():
-        return _checked_and_run(plan, address, conclude)
+        return _checked_and_run(plan, address, conclude, on_death)
 
 
-def _checked_and_run(plan: SweepPlan, address: str | None, conclude: Conclude) -> Outcome:
+def _checked_and_run(
+    plan: SweepPlan, address: str | None, conclude: Conclude, on_death: OnDeath
+) -> Outcome:
     if plan.folder.exists():
         permissions.check_folder(plan.folder)
     reach(address)  # before anything is written
@@ -72,13 +73,12 @@ def _checked_and_run(plan: SweepPlan, address: str | None, conclude: Conclude) -
         max_concurrent = slots(plan, start_ray(address, plan.folder / "ray.log"))
         preflight.check(plan, max_concurrent)
         plan.save()
-    with closing(log), stop_signals.deferring():
-        return _run(plan, address, data, max_concurrent, log, tracker, conclude)
+    with closing(log), stop_signals.deferring(), watching(on_death):
+        return _run(plan, data, max_concurrent, log, tracker, conclude)
 
 
 def _run(
     plan: SweepPlan,
-    address: str | None,
     data: Any,
     max_concurrent: int,
     log: EventLog,
@@ -90,7 +90,7 @@ def _run(
     log.append(SweepStarted(plan.name, _tags(plan, source), _params(plan)))
     tracker.start()
     try:
-        finished = _train(plan, address, data, max_concurrent)
+        finished = _train(plan, data, max_concurrent)
         log.append(*_concluded(conclude, data, finished))
     except BaseException as error:
         with suppress(OSError):  # the disk may still be full
@@ -106,32 +106,13 @@ def _run(
     return Outcome(finished, tracker.close(_flush_seconds()), tracker.refused)
 
 
-def _train(plan: SweepPlan, address: str | None, data: Any, max_concurrent: int) -> bool:
-    """Run the trials, on another Ray if that of this machine dies; whether all have ended."""
+def _train(plan: SweepPlan, data: Any, max_concurrent: int) -> bool:
+    """Run the trials; whether all have ended, or the time is up."""
     started = time.monotonic()
-    with View(plan.without_secrets()) as view:
-        for restarts_left in reversed(range(RAY_RESTARTS + 1)):
-            try:
-                with suppress(Interrupted), watching():
-                    run(plan, data, max_concurrent, [view])
-                break
-            except RayDied as death:
-                _log.warning("Ray has died: %s", death)
-                stop_ray()
-                if stop_signals.number:
-                    break  # it may have got the same signal
-                if not restarts_left:
-                    raise _too_often(plan, death) from None
-                start_ray(address, plan.folder / "ray.log")
+    with View(plan.without_secrets()) as view, suppress(Interrupted):
+        run(plan, data, max_concurrent, [view])
     out_of_time = 0 < plan.time_budget <= time.monotonic() - started
     return ended(plan) >= plan.trials or out_of_time
-
-
-def _too_often(plan: SweepPlan, death: RayDied) -> UserError:
-    return UserError(
-        f"the Ray of this machine died {RAY_RESTARTS + 1} times, the last time because {death}; "
-        f"see {plan.folder}/ray.log, and continue with --resume {plan.name}: nothing is lost"
-    )
 
 
 def _concluded(conclude: Conclude, data: Any, finished: bool) -> list[Event]:

@@ -4,6 +4,8 @@ tests/unit/orchestrator/execution/test_ray_internals.py says what is relied on: 
 raising the version of Ray in pyproject.toml.
 """
 
+from contextlib import suppress
+
 import ray
 from ray._private.authentication.authentication_token_setup import (
     maybe_enable_token_auth_if_token_available,
@@ -38,6 +40,15 @@ def own_services() -> dict[str, bool]:
         for name in (PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET)
         if name in processes
     }
+
+
+def kill_services() -> None:
+    """Kill what is left of a Ray that this process has started."""
+    node = ray._private.worker._global_node
+    for services in [] if node is None else list(node.all_processes.values()):
+        for each in services:
+            with suppress(ProcessLookupError):
+                each.process.kill()
 
 
 def rungs(scheduler: ASHAScheduler) -> list[Rung]:

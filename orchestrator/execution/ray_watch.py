@@ -1,68 +1,42 @@
-"""Notices that the Ray of this machine has died, for which Ray itself would wait for ever."""
+"""Notices that the Ray of this machine has died, for which Ray itself would wait for ever.
 
-import os
-import signal
+A few seconds after its raylet, Ray ends the process of the driver without a word. So a thread looks
+often, and what follows happens in that thread.
+"""
+
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 import ray
 from ray.exceptions import RayError
 
 from orchestrator.execution import ray_internals
 
-# A few seconds after the raylet, Ray ends the process of the driver without a word.
+OnDeath = Callable[[str], None]  # called with the reason, in words
 LOOK_SECONDS = 0.1
-ASK_SECONDS = 5.0  # between questions to Ray itself, which cost more
-SIGNAL = signal.SIGUSR2
-
-
-class RayDied(BaseException):
-    """The local Ray has died; not an `Exception`, for which Tune would wait for its workers."""
+LOOKS_PER_QUESTION = 50  # a question to Ray itself costs more than a look
 
 
 @contextmanager
-def watching() -> Iterator[None]:
-    """A context that ends with `RayDied` if the Ray that this process has started dies."""
-    if (
-        not ray_internals.own_services()
-        or threading.current_thread() is not threading.main_thread()
-    ):
-        yield
-        return
-    over, before = threading.Event(), signal.signal(SIGNAL, _raise)
-    threading.Thread(target=_watch, args=(over,), name="ray watch", daemon=True).start()
+def watching(on_death: OnDeath) -> Iterator[None]:
+    """A context that calls a function, in a thread, if the Ray of this process dies in it."""
+    over = threading.Event()
+    if ray_internals.own_services():
+        threading.Thread(target=_watch, args=(over, on_death), daemon=True).start()
     try:
         yield
-    except Exception as error:  # Tune may fail before the thread has looked
-        if reason := _death():
-            raise RayDied(reason) from error
-        raise
     finally:
         over.set()
-        signal.signal(SIGNAL, before)
 
 
-def _watch(over: threading.Event) -> None:
+def _watch(over: threading.Event, on_death: OnDeath) -> None:
     looks = 0
     while not over.wait(LOOK_SECONDS):
         looks += 1
-        asks = looks % round(ASK_SECONDS / LOOK_SECONDS) == 0
-        if _dead_service() or (asks and _death()):
-            if not over.is_set():
-                os.kill(os.getpid(), SIGNAL)  # a signal also wakes a thread that waits for Ray
-            return
-
-
-def _raise(number: int, frame: FrameType | None) -> None:
-    signal.signal(SIGNAL, signal.SIG_IGN)
-    raise RayDied(_death())
-
-
-def _death() -> str:
-    """What has died, in words; empty if Ray lives."""
-    return _dead_service() or _dead_node()
+        reason = _dead_service() or (_dead_node() if looks % LOOKS_PER_QUESTION == 0 else "")
+        if reason and not over.is_set():
+            return on_death(reason)
 
 
 def _dead_service() -> str:
@@ -77,7 +51,3 @@ def _dead_node() -> str:
     except (RayError, RuntimeError):
         return ""  # it has just been shut down
     return "" if alive else "its node did not answer in time"
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()  # where signals are handled

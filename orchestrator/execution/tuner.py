@@ -1,5 +1,7 @@
 """A sweep on Ray Tune: its trials are run, and those that were interrupted are resumed."""
 
+import errno
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -37,6 +39,8 @@ def run(plan: SweepPlan, data: Any, max_concurrent: int, callbacks: list[tune.Ca
         with _stopped_by_signals():
             _tuner(plan, trainable, max_concurrent, recorder, callbacks).fit()
         # If more are left than Ray has abandoned, the sweep was stopped.
+        if recorder.disk_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         left = plan.trials - ended(plan)
         if stop_signals.number or left > recorder.abandoned_count or plan.time_budget:
             return

@@ -5,6 +5,7 @@ trial), or the id of an MLflow run that has its weights among its artifacts.
 """
 
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
@@ -108,21 +109,32 @@ def _load(weights: Path, folder: Path, recorded: RunAddress | None = None) -> Re
 
 def _of_sweep(plan: SweepPlan) -> RecordedModel:
     """The best trial of a sweep: its weights from Ray, or the copy that the sweep keeps."""
-    number = Records.load(plan).best_trial()
-    if number is None:
+    numbers = Records.load(plan).best_trials()
+    if not numbers:
         raise UserError(f"no trial of the sweep {plan.name!r} is complete yet")
-    folder = plan.folder / "best" / f"trial-{number}"
+    for number in numbers:
+        if (weights := _weights(plan, number)) is None:
+            continue
+        if number != numbers[0]:
+            print(
+                f"the weights of trial {numbers[0]}, the best, are lost or damaged; this is "
+                f"trial {number}, the next",
+                file=sys.stderr,
+            )
+        model = _load(weights, weights.parent, _recorded(plan, number))
+        return replace(model, data_dir=plan.data_dir, data=plan.data)
+    raise UserError(
+        f"the weights of the sweep {plan.name!r} are lost or damaged, both in "
+        f"{masked(plan.ray_storage)} and in {plan.folder / 'best'}"
+    )
+
+
+def _weights(plan: SweepPlan, number: int) -> Path | None:
     try:
-        weights = fetch_best(plan, number) or folder / BEST
+        return fetch_best(plan, number)
     except OSError:  # the storage is away
-        weights = folder / BEST
-    if not weights.is_file():
-        raise UserError(
-            f"the weights of trial {number} of the sweep {plan.name!r} are neither in "
-            f"{masked(plan.ray_storage)} nor in {folder}"
-        )
-    model = _load(weights, folder, _recorded(plan, number))
-    return replace(model, data_dir=plan.data_dir, data=plan.data)
+        weights = plan.folder / "best" / f"trial-{number}" / BEST
+        return weights if weights.is_file() else None
 
 
 def _recorded(plan: SweepPlan, number: int) -> RunAddress | None:

@@ -162,11 +162,15 @@ class Records:
 
         Validation alone decides: a model chosen by its test metric would have no test left.
         """
+        return next(iter(self.best_trials()), None)
+
+    def best_trials(self) -> list[int]:
+        """The trial that stands for the sweep, then those that could if its weights were lost."""
         numbers = self.best(len(self.trials))
         if isinstance(self.plan, ComparisonPlan):
             candidate = self._best_candidate(self.plan)
             numbers = [n for n in numbers if self.plan.candidate_of(n).label == candidate]
-        return numbers[0] if numbers else None
+        return numbers
 
     def _best_candidate(self, plan: ComparisonPlan) -> str | None:
         """The label of the candidate with the fewest failed seeds, then the best mean validation.

@@ -9,7 +9,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from orchestrator.execution.result import FAILED, FINISHED, OBJECTIVE
+from orchestrator.execution.result import FAILED, FINISHED, OBJECTIVE, REFUSED
 from orchestrator.execution.search import Search
 from orchestrator.execution.study import open_study, study_storage, tell_failed
 from search_spaces import sampler
@@ -52,6 +52,17 @@ def test_a_finished_trial_is_complete_with_its_values(tmp_path):
     assert trial.state is TrialState.COMPLETE
     assert trial.value == 0.4
     assert trial.intermediate_values == {1: 0.5, 2: 0.4}
+
+
+def test_a_space_that_fails_for_one_trial_fails_that_trial_alone(tmp_path):
+    def space(trial):
+        if trial.number == 0:
+            raise ValueError("space must not fail")
+        return {"x": trial.suggest_float("x", 0, 1)}
+
+    search = Search(space, sampler, 0, "min", "s", tmp_path, [])
+    assert search.suggest("a") == {"number": 0, "settings": {}, REFUSED: "space must not fail"}
+    assert search.suggest("b")["settings"]["x"] >= 0
 
 
 def test_a_trial_that_was_stopped_is_pruned_with_its_values(tmp_path):
