@@ -14,7 +14,7 @@ from ray.tune.experiment import Trial
 from orchestrator.execution import ray_internals, study
 from orchestrator.execution.asha import Asha
 from orchestrator.execution.result import FAILED, NOTE, OBJECTIVE, RECORDED, ROWS, state_of
-from orchestrator.planning.configs import trial_config
+from orchestrator.planning.configs import params_of_config, trial_config
 from orchestrator.planning.plan import SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.recorder import Recorder
@@ -143,11 +143,4 @@ def params_of(plan: SweepPlan, trial: Trial) -> dict[str, Any]:
         config = trial_config(plan.task, plan.scale, plan.seed, proposed)
     except UserError:
         return {"task": plan.task, "scale": plan.scale, "seed": plan.seed, **proposed}
-    return {
-        "task": config.task,
-        "model": config.model,
-        "estimator": config.estimator,
-        "scale": config.scale,
-        "seed": config.seed,
-        **config.settings(),
-    }
+    return params_of_config(config)

@@ -14,7 +14,6 @@ from ray.tune import Checkpoint
 from orchestrator.execution.node import filesystem_of
 from orchestrator.planning.plan import SweepPlan
 from tardis_core.errors import UserError
-from tardis_core.training import checkpoint
 
 _log = logging.getLogger(__name__)
 CHECKPOINT, BEST = "checkpoint.pt", "best.pt"
@@ -80,6 +79,8 @@ def _copy_whole(filesystem: fs.FileSystem, source: str, target: Path) -> bool:
 
 
 def _is_whole(weights: Path) -> bool:
+    from tardis_core.training import checkpoint  # only now: listing checkpoints needs no torch
+
     try:
         checkpoint.load(weights)
     except UserError:

@@ -16,6 +16,7 @@ from orchestrator.common.redaction import masked
 from orchestrator.execution import node, preflight
 from orchestrator.execution.cluster import reach, start_ray
 from orchestrator.execution.ray_watch import OnDeath, watching
+from orchestrator.execution.recovery import check_complete
 from orchestrator.execution.tuner import ended, run
 from orchestrator.execution.view import View
 from orchestrator.planning.configs import base_config
@@ -72,6 +73,7 @@ def _checked_and_run(
     with _opened(plan) as (log, tracker):
         max_concurrent = slots(plan, start_ray(address, plan.folder / "ray.log"))
         preflight.check(plan, max_concurrent)
+        check_complete(plan, log)
         plan.save()
     with closing(log), stop_signals.deferring(), watching(on_death):
         return _run(plan, data, max_concurrent, log, tracker, conclude)

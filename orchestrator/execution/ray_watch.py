@@ -5,49 +5,64 @@ often, and what follows happens in that thread.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import ray
 from ray.exceptions import RayError
 
 from orchestrator.execution import ray_internals
+from tardis_core.stopping import stop_signals
 
 OnDeath = Callable[[str], None]  # called with the reason, in words
 LOOK_SECONDS = 0.1
-LOOKS_PER_QUESTION = 50  # a question to Ray itself costs more than a look
+ASK_SECONDS = 2.0  # between questions to Ray itself, which cost more than a look
+ANSWER_SECONDS = 30.0  # Ray ends the process after 60 without an answer
+STOP_ANSWER_SECONDS = 3.0  # if the sweep is to stop; Ray may have got the same signal
 
 
 @contextmanager
 def watching(on_death: OnDeath) -> Iterator[None]:
     """A context that calls a function, in a thread, if the Ray of this process dies in it."""
-    over = threading.Event()
+    watch = _Watch(on_death)
     if ray_internals.own_services():
-        threading.Thread(target=_watch, args=(over, on_death), daemon=True).start()
+        for loop in (watch.look, watch.ask):
+            threading.Thread(target=loop, daemon=True).start()
     try:
         yield
     finally:
-        over.set()
+        watch.over.set()
 
 
-def _watch(over: threading.Event, on_death: OnDeath) -> None:
-    looks = 0
-    while not over.wait(LOOK_SECONDS):
-        looks += 1
-        reason = _dead_service() or (_dead_node() if looks % LOOKS_PER_QUESTION == 0 else "")
-        if reason and not over.is_set():
-            return on_death(reason)
+class _Watch:
+    """One thread looks at the processes of Ray, another asks Ray, which may not answer."""
 
+    def __init__(self, on_death: OnDeath) -> None:
+        self._on_death, self.over = on_death, threading.Event()
+        self._node_lives, self._asked = True, time.monotonic()
 
-def _dead_service() -> str:
-    dead = [name for name, lives in ray_internals.own_services().items() if not lives]
-    return f"its {' and '.join(dead)} ended" if dead else ""
+    def look(self) -> None:
+        """Look until the context is over or Ray is dead."""
+        while not self.over.wait(LOOK_SECONDS):
+            reason = self._death()
+            if reason and not self.over.is_set():
+                return self._on_death(reason)
 
+    def _death(self) -> str:
+        dead = [name for name, lives in ray_internals.own_services().items() if not lives]
+        if dead:
+            return f"its {' and '.join(dead)} ended"
+        if not self._node_lives:
+            return "its node was declared dead, as after a suspension"
+        patience = STOP_ANSWER_SECONDS if stop_signals.number else ANSWER_SECONDS
+        silent = time.monotonic() - self._asked > ASK_SECONDS + patience
+        return "it does not answer" if silent else ""
 
-def _dead_node() -> str:
-    """Whether Ray has given up this machine, such as after it was suspended."""
-    try:
-        alive = any(node["Alive"] for node in ray.nodes())
-    except (RayError, RuntimeError):
-        return ""  # it has just been shut down
-    return "" if alive else "its node did not answer in time"
+    def ask(self) -> None:
+        """Ask Ray whether this machine belongs to it, again and again."""
+        while not self.over.is_set():
+            self._asked = time.monotonic()
+            with suppress(RayError, RuntimeError):  # it is being shut down
+                self._node_lives = any(node["Alive"] for node in ray.nodes())
+            self.over.wait(ASK_SECONDS)

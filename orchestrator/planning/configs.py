@@ -21,6 +21,18 @@ def trial_config(task: str, scale: str, seed: int, settings: dict[str, Any]) -> 
     )
 
 
+def params_of_config(config: Config) -> dict[str, Any]:
+    """The settings of a configuration by name, with its task, model, estimator, scale and seed."""
+    return {
+        "task": config.task,
+        "model": config.model,
+        "estimator": config.estimator,
+        "scale": config.scale,
+        "seed": config.seed,
+        **config.settings(),
+    }
+
+
 def base_config(plan: SweepPlan) -> Config:
     """The configuration of the task that all trials share: what the data depends on."""
     fixed = {key: value for key, value in plan.fixed.items() if key.startswith("task.")}

@@ -1,5 +1,6 @@
 """Everything a sweep has measured, read once from its event log; also while the sweep runs."""
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -204,7 +205,8 @@ class Records:
 
 
 def _add_metrics(trial: TrialRecord, event: Metrics) -> None:
-    if trial.rows and trial.rows[-1]["step"] == event.step:
-        trial.rows[-1] |= event.values
-    else:
-        trial.rows.append({"step": event.step, **event.values})
+    """Add values to the row of their step; what was recovered may come after later steps."""
+    place = bisect_left(trial.rows, event.step, key=lambda row: row["step"])
+    if place == len(trial.rows) or trial.rows[place]["step"] != event.step:
+        trial.rows.insert(place, {"step": event.step})
+    trial.rows[place] |= event.values
