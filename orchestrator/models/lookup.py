@@ -4,6 +4,7 @@ RUN is the folder of a run of tardis_core.train, a checkpoint file, the name of 
 trial), or the id of an MLflow run that has its weights among its artifacts.
 """
 
+import math
 import re
 import sys
 import tempfile
@@ -192,7 +193,7 @@ def record(
     step, now = model.values["update"], int(time.time() * 1000)
     batch = [Metric(clean_name(name), value, now, step) for name, value in metrics.items()]
     try:
-        client.log_batch(run_id, batch)
+        client.log_batch(run_id, [each for each in batch if not _has(client, run_id, each)])
         for path in files:
             client.log_artifact(run_id, str(path), folder)
     except (MlflowException, OSError) as error:
@@ -201,3 +202,12 @@ def record(
             f"{masked(uri)} ({reason(error)})"
         ) from error
     return run_id
+
+
+def _has(client: MlflowClient, run_id: str, metric: Metric) -> bool:
+    """Whether a run has the value at its step already, from an evaluation before."""
+    history = client.get_metric_history(run_id, metric.key)
+    return any(
+        each.step == metric.step and math.isclose(each.value, metric.value, rel_tol=1e-6)
+        for each in history
+    )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, overload
 
+from orchestrator.common import permissions
 from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.planning import sizing
 from orchestrator.planning.arguments import names
@@ -13,6 +14,7 @@ from orchestrator.planning.configs import space_of, trial_config
 from orchestrator.planning.options import ComparisonOptions, SearchOptions, SweepOptions
 from orchestrator.planning.placement import NO_CLUSTER, Cluster, place, uses_gpus
 from orchestrator.planning.plan import (
+    PLAN_FILE,
     Candidate,
     ComparisonPlan,
     SearchPlan,
@@ -25,7 +27,8 @@ from search_spaces.engine.probe import explore
 from tardis_core import paper
 from tardis_core.cli import setting
 from tardis_core.config import has_setting, make_config
-from tardis_core.errors import UserError
+from tardis_core.errors import UserError, require
+from tardis_core.scales import SCALES
 from tardis_core.tasks.base import TASKS
 
 DEFAULT_TRIALS = {"smoke": 6, "small": 40, "paper": 100}
@@ -53,7 +56,7 @@ def plan_from(
 def _search(options: SearchOptions, cluster: Cluster) -> SweepPlan:
     if options.resume:
         options.check_nothing_but("resume")
-        return load_plan(options.resume)
+        return begun_plan(options.resume)
     if options.extend:
         return _extended(options)
     if not options.task:
@@ -61,9 +64,46 @@ def _search(options: SearchOptions, cluster: Cluster) -> SweepPlan:
     return _new_search(options, cluster)
 
 
+def begun_plan(name: str) -> SweepPlan:
+    """The plan of a sweep that was started before, checked like the options of a new one.
+
+    What a damaged plan would record is worse than nothing: such as a wrong champion.
+    """
+    plan = load_plan(name)
+    try:
+        _check_begun(plan)
+    except UserError as error:
+        raise UserError(
+            f"{plan.folder / PLAN_FILE} is damaged ({error}); restore it or start a new sweep"
+        ) from error
+    return plan
+
+
+def _check_begun(plan: SweepPlan) -> None:
+    metric = TASKS.get(plan.task).metric
+    require(plan.scale in SCALES, f"unknown scale {plan.scale!r}")
+    require(
+        (plan.metric, plan.better) == (metric.name, metric.better),
+        f"the metric of {plan.task} is {metric.name}, and {metric.better} is better, not "
+        f"{plan.metric} and {plan.better}",
+    )
+    match plan:
+        case SearchPlan():
+            permissions.check_folder(plan.folder)
+            _check_trials(plan)
+        case ComparisonPlan():
+            require(
+                plan.trials == len(plan.candidates) * len(plan.seeds),
+                f"{plan.trials} trials are not {len(plan.candidates)} candidates with "
+                f"{len(plan.seeds)} seeds each",
+            )
+            for candidate in plan.candidates:
+                trial_config(plan.task, plan.scale, plan.seed, candidate.settings)
+
+
 def _extended(options: SearchOptions) -> SearchPlan:
     options.check_nothing_but("extend", "trials")
-    plan = load_plan(options.extend)
+    plan = begun_plan(options.extend)
     if not isinstance(plan, SearchPlan):
         raise UserError(
             f"only a search can be extended, and {plan.name} is a comparison; compare again with "
@@ -181,7 +221,7 @@ def _comparison(options: ComparisonOptions, cluster: Cluster) -> ComparisonPlan:
 
 
 def _begun_comparison(name: str) -> ComparisonPlan:
-    plan = load_plan(name)
+    plan = begun_plan(name)
     if not isinstance(plan, ComparisonPlan):
         raise UserError(
             f"{name} is a search; continue it with python -m orchestrator.sweep --resume {name}, "

@@ -11,9 +11,15 @@ from optuna.trial import TrialState
 
 from orchestrator.execution.result import FAILED, FINISHED, OBJECTIVE, REFUSED
 from orchestrator.execution.search import Search
-from orchestrator.execution.study import open_study, study_storage, tell_failed
+from orchestrator.execution.study import (
+    open_study,
+    set_study_damage_aside,
+    study_storage,
+    tell_failed,
+)
 from search_spaces import sampler
 from search_spaces.engine import tpe
+from tardis_core.errors import UserError
 
 
 class Space:
@@ -225,3 +231,17 @@ def test_a_write_that_a_full_disk_refuses_leaves_the_study_as_it_was(tmp_path, m
     assert (tmp_path / "study.log").read_bytes() == before
     study.add_trial(optuna.trial.create_trial(value=2.0))
     assert [trial.value for trial in open_study(tmp_path, "s").trials] == [2.0]
+
+
+@pytest.mark.parametrize("place", [2, -1], ids=["middle", "end"])
+def test_a_damaged_study_is_refused_until_the_damage_is_set_aside(tmp_path, place):
+    make(tmp_path).suggest("a")
+    path = tmp_path / "study.log"
+    lines = path.read_bytes().splitlines(keepends=True)
+    where = len(lines) if place == -1 else place
+    path.write_bytes(b"".join([*lines[:where], b"\xffgarbage\n", *lines[where:]]))
+    with pytest.raises(UserError, match=rf"damaged in line {where + 1}; .*--fix"):
+        study(tmp_path)
+    assert set_study_damage_aside(tmp_path) == 1
+    assert states(tmp_path) == [TrialState.RUNNING]
+    assert (tmp_path / "study.damaged").read_bytes() == b"\xffgarbage\n"
