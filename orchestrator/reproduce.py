@@ -15,8 +15,9 @@ from orchestrator.paper.base import REPRODUCTIONS, Outcome, Request
 from tardis_core.cli import Parser, command, data_parent, device_parent
 from tardis_core.commands import data_options
 from tardis_core.data.files import write_atomically
-from tardis_core.errors import UserError
+from tardis_core.errors import UserError, require
 from tardis_core.scales import SCALES
+from tardis_core.training.loop import pick_device
 
 ALL = "all"
 EXAMPLES = """
@@ -52,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(listing())
         return 0
     names = _names(options.name)
+    require(options.seed >= 0, f"--seed must be a whole number from 0, not {options.seed}")
+    pick_device(options.device)  # before anything is written
     home = Path(options.out or f"results/{options.scale}-seed{options.seed}")
     for name in names:
         print(f"{name}: {REPRODUCTIONS.get(name).title}", flush=True)

@@ -1,5 +1,6 @@
 """Open the MLflow UI on the store of a sweep: `python -m orchestrator.ui NAME`."""
 
+import argparse
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ from orchestrator.planning.plan import SweepPlan, load_plan
 from orchestrator.tracking.mlflow_store import (
     check_uri,
     database_file,
+    existing_store,
     reach_store,
 )
 from tardis_core.cli import Parser, command
@@ -21,12 +23,19 @@ PARAMETERS = ("estimator", "memory.cells", "model.hidden", "training.learning_ra
 WIDTHS = (100, 95, 115, 115, 165, 70)  # in pixels: the metric, the parameters, the tag
 
 
+def port(text: str) -> int:
+    """A port that a server can have."""
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"must be a number from 1 to 65535, not {text!r}")
+    return int(text)
+
+
 def parser() -> Parser:
     """The options of the command."""
     parser = Parser(prog="python -m orchestrator.ui", description=__doc__)
     parser.add_argument("name", nargs="?", help="name of a sweep (default: open ./mlflow.db)")
     parser.add_argument("--tracking-uri", default="", help="MLflow tracking URI to open instead")
-    parser.add_argument("--port", type=int, default=5000, help="port on 127.0.0.1 (default: 5000)")
+    parser.add_argument("--port", type=port, default=5000, help="port on 127.0.0.1 (default: 5000)")
     return parser
 
 
@@ -81,6 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise UserError(f"there is no store {database}; run a sweep first, or name a sweep")
     page = runs_page(plan) if plan and uri == plan.tracking_uri else ""
     if uri.startswith(("http://", "https://")):
+        existing_store(uri)
         print(f"the sweep is tracked by a server: open {masked(uri)}{page}")
         return 0
     print(f"open http://127.0.0.1:{options.port}{page}", flush=True)

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -13,6 +14,7 @@ from tardis_core.stopping import stop_signals
 EXIT_USER_ERROR = 2
 EXIT_DIVERGED = 3
 EXIT_INTERRUPTED = 130
+LONGEST_WORD = 400  # characters of a word in a message
 
 
 class Parser(argparse.ArgumentParser):
@@ -32,6 +34,13 @@ def setting(text: str) -> tuple[str, str]:
     if not equals or not key:
         raise UserError(f"--set takes section.key=value, not {text!r}; for example memory.cells=32")
     return key.strip(), value.strip()
+
+
+def folder(text: str) -> str:
+    """A folder that exists."""
+    if not os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"must be a folder that exists, not {text[:200]!r}")
+    return text
 
 
 class SettingAction(argparse.Action):
@@ -59,7 +68,9 @@ def data_parent() -> Parser:
     """A parent parser with `--data-dir` and `--data`."""
     parent = Parser(add_help=False)
     group = parent.add_argument_group("data")
-    group.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
+    group.add_argument(
+        "--data-dir", type=folder, metavar="DIR", help="folder of the data (or TARDIS_DATA)"
+    )
     group.add_argument(
         "--data",
         default="auto",
@@ -84,7 +95,7 @@ def _run(main: Callable[[Sequence[str] | None], int], arguments: Sequence[str] |
     try:
         return main(arguments)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {shortened(str(error))}", file=sys.stderr)
         return EXIT_USER_ERROR
     except Diverged as error:
         print(f"diverged: {error}", file=sys.stderr)
@@ -92,6 +103,11 @@ def _run(main: Callable[[Sequence[str] | None], int], arguments: Sequence[str] |
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
+
+
+def shortened(text: str) -> str:
+    """The text with words that nobody would read to the end cut short."""
+    return re.sub(rf"(\S{{{LONGEST_WORD}}})\S+", r"\1...", text)
 
 
 class _Surviving:

@@ -5,6 +5,7 @@ trial), or the id of an MLflow run that has its weights among its artifacts.
 """
 
 import math
+import os
 import re
 import sys
 import tempfile
@@ -88,18 +89,18 @@ def find(run: str, tracking_uri: str) -> RecordedModel:
         tracking_uri: of the store to look up a run id in; empty: the default store.
     """
     path = Path(run)
-    if (path / BEST).is_file():
+    if os.path.isfile(path / BEST):  # of a text that no path can be, too
         return _load(path / BEST, path)
-    if path.is_file():
+    if os.path.isfile(path):
         return _load(path, path.with_suffix(""))
     name = path.name if path.parent == SWEEPS_DIR else run  # sweeps/NAME, as the shell completes it
-    if (SWEEPS_DIR / name / PLAN_FILE).is_file():
+    if os.path.isfile(SWEEPS_DIR / name / PLAN_FILE):
         return _of_sweep(load_plan(name))
     if RUN_ID.fullmatch(run):
         return _of_mlflow(run, tracking_uri or default_tracking_uri())
     raise UserError(
         f"RUN must be the folder of a run with its {BEST}, a checkpoint file, the id of an MLflow "
-        f"run, or a sweep ({', '.join(names_here()) or 'none here'}), not {run!r}"
+        f"run, or a sweep ({', '.join(names_here()) or 'none here'}), not {run[:200]!r}"
     )
 
 

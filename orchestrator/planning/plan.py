@@ -275,7 +275,7 @@ def check_name(name: str) -> str:
     if not NAME_RULE.fullmatch(name):
         raise UserError(
             "the name of a sweep has letters, digits, dots, dashes and underscores, at most 80, "
-            f"and begins with a letter or a digit; not {name!r}"
+            f"and begins with a letter or a digit; not {name[:100]!r}"
         )
     return name
 

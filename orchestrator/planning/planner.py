@@ -11,7 +11,12 @@ from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.planning import sizing
 from orchestrator.planning.arguments import names
 from orchestrator.planning.configs import space_of, trial_config
-from orchestrator.planning.options import ComparisonOptions, SearchOptions, SweepOptions
+from orchestrator.planning.options import (
+    ComparisonOptions,
+    SearchOptions,
+    SweepOptions,
+    check_setting,
+)
 from orchestrator.planning.placement import NO_CLUSTER, Cluster, place, uses_gpus
 from orchestrator.planning.plan import (
     PLAN_FILE,
@@ -138,7 +143,9 @@ def _check_trials(plan: SearchPlan) -> None:
     """Raise `UserError` if --set or --space makes all trials of a model and estimator fail."""
     systems: dict[Any, list[dict[str, Any]]] = {}
     try:
-        for probe in explore(space_of(plan).inner, plan.scale, plan.estimators, plan.models):
+        space = space_of(plan)
+        space.first_guesses()
+        for probe in explore(space.inner, plan.scale, plan.estimators, plan.models):
             system = probe.settings.get("model"), probe.settings.get("estimator")
             systems.setdefault(system, []).append(probe.settings)
     except ValueError as error:
@@ -185,11 +192,16 @@ def _common(options: SweepOptions, cluster: Cluster, kind: str = "") -> dict[str
         "retry_smaller_batch": options.retry_smaller_batch,
         "concurrency": options.concurrency,
         "autoscale": options.autoscale,
-        "storage": options.storage or os.environ.get("TARDIS_STORAGE", ""),
+        "storage": _absolute(options.storage or os.environ.get("TARDIS_STORAGE", "")),
         "tracking_uri": options.tracking_uri or default_tracking_uri(),
         "data_dir": options.data_dir,
         "data": options.data,
     }
+
+
+def _absolute(storage: str) -> str:
+    """A folder as workers on other machines have to call it; a URI as it is."""
+    return storage if not storage or "://" in storage else os.path.abspath(storage)
 
 
 def _default_scale(options: SweepOptions, cluster: Cluster) -> str:
@@ -263,6 +275,8 @@ def _candidate(text: str) -> Candidate:
     model, _, estimator = system.partition(":")
     parts = {"model": model, **({"estimator": estimator} if estimator else {})}
     settings = dict(setting(each) for each in words)
+    for key in settings:
+        check_setting(key, "label")
     label = settings.pop("label", "") or " ".join([system.replace(":", " "), *words])
     return Candidate(label, {**parts, **settings})
 
