@@ -17,6 +17,7 @@ from orchestrator.common.redaction import masked
 from orchestrator.execution import snapshots
 from orchestrator.execution.study import study_trials
 from orchestrator.planning.plan import SearchPlan, SweepPlan, load_plan, names_here
+from orchestrator.tracking.data_tags import DataRecord, recorded_data
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import Metrics, SweepEnded, TrialEnded, TrialStarted
 from orchestrator.tracking.mlflow_runs import TRIAL, runs_of_sweep
@@ -109,6 +110,15 @@ def compare_status(who: str, theirs: Mapping[int, str], log: Mapping[int, str]) 
     ]
 
 
+def compare_data(plan: SweepPlan, recorded: Sequence[DataRecord]) -> list[str]:
+    """Whether the trials had the data of the plan, and all of them the same."""
+    planned = [str(DataRecord(plan.data_name, plan.data_sha256, True))] if plan.data_name else []
+    names = list(dict.fromkeys([*planned, *map(str, recorded)]))
+    if len(names) < 2:
+        return []
+    return [f"the trials of {plan.name} were measured on different data: {', '.join(names)}"]
+
+
 def examine(plan: SweepPlan, log: EventLog) -> list[str]:
     """Everything that is inconsistent, one sentence each."""
     recorded = account_of_log(log)
@@ -118,6 +128,7 @@ def examine(plan: SweepPlan, log: EventLog) -> list[str]:
     for number in sorted(snapshots.ended_trials(plan.ray_storage)):
         if recorded.status.get(number, RUNNING) == RUNNING:
             problems.append(f"Ray has trial {number} as ended, the log does not")
+    problems += compare_data(plan, recorded_data(plan.folder))
     if log.waiting:
         problems.append(f"{log.waiting} events have not been sent to {masked(plan.tracking_uri)}")
     return problems

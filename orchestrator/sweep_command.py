@@ -26,12 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(api.describe(plan, options.address))
         return 0
     outcome = api.run(plan, options.address)
-    records = Records.load(plan)
+    records = Records.load(api.as_begun(plan))
     print(f"\n{leaderboard.text(records)}")
     if outcome.finished and (confirmation := api.confirmation_of(records)):
         print(_before(confirmation, plan, outcome), flush=True)
         outcome = api.run(confirmation, options.address)
-        records = Records.load(confirmation)
+        records = Records.load(api.as_begun(confirmation))
     if isinstance(records.plan, ComparisonPlan):
         compared = comparison_runs.of_records(records)
         print(f"\n{comparison_report.text(compared) if compared else 'No trial ran to its end.'}")

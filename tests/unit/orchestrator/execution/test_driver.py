@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.execution import driver
+from orchestrator.planning import sweep_data
 from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.events import SweepEnded, SweepTags
@@ -38,7 +39,7 @@ def test_ctrl_c_before_the_time_is_up_is_no_end(tmp_path, monkeypatch, seconds, 
     def run(*_):
         clock.now += seconds
 
-    def conclude(data, finished):
+    def conclude(plan, data, finished):
         return [SweepTags({"concluded": str(finished)})]
 
     monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=lambda: clock.now))
@@ -47,7 +48,7 @@ def test_ctrl_c_before_the_time_is_up_is_no_end(tmp_path, monkeypatch, seconds, 
     plan = make_plan(time_budget=60.0)
     log = open_log(plan.folder)
     tracker = SimpleNamespace(start=lambda: None, close=lambda seconds: 0, refused=0)
-    outcome = driver._run(plan, None, 1, log, tracker, conclude)
+    outcome = driver._run(sweep_data.load(plan), 1, log, tracker, conclude)
     *_, tags, last = [event for event, _ in log.read(0)]
     log.close()
     assert outcome.finished == finished
@@ -68,7 +69,7 @@ def test_a_sweep_that_cannot_start_leaves_no_folder_and_logs_to_none(tmp_path, m
     monkeypatch.setattr(driver, "Tracker", lambda *_, **__: SimpleNamespace(close=lambda _: 0))
     plan = SearchPlan("s", "copy", "smoke", trials=1, metric="bce", better="lower")
     with pytest.raises(UserError, match="no Ray"):
-        driver.run_sweep(plan, None, lambda data, finished: [])
+        driver.run_sweep(plan, None, lambda *_: [])
     assert not plan.folder.exists()
     files = [getattr(each, "baseFilename", "") for each in logging.getLogger().handlers]
     assert not [each for each in files if each.startswith(str(tmp_path))]
