@@ -14,8 +14,9 @@ from orchestrator.execution.driver import Outcome, undelivered
 from orchestrator.planning.arguments import comparison_options
 from orchestrator.planning.options import ComparisonOptions
 from orchestrator.planning.plan import ComparisonPlan
+from orchestrator.results import failures
 from orchestrator.results.records import Records
-from tardis_core.cli import EXIT_INTERRUPTED, command
+from tardis_core.cli import command
 from tardis_core.errors import UserError
 
 
@@ -32,16 +33,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     outcome = api.run(plan, options.address)
     print(_closing(plan, outcome))
-    return 0 if outcome.finished else EXIT_INTERRUPTED
+    return outcome.exit_code
 
 
 def _closing(plan: ComparisonPlan, outcome: Outcome) -> str:
     """The table, and where to find the rest."""
-    compared = comparison_runs.of_records(Records.load(plan))
+    records = Records.load(plan)
+    compared = comparison_runs.of_records(records)
     lines = [
         "",
         comparison_report.text(compared) if compared else "No trial ran to its end.",
         "",
+        *failures.lines(records),
         *undelivered(plan, outcome),
         f"written:  {plan.folder / 'report'}, see {comparison_report.PAGE} there",
         f"browse:   python -m orchestrator.ui {plan.name}",

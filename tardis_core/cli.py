@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from tardis_core.errors import Diverged, UserError
 
+EXIT_FAILED = 1  # every trial of a sweep failed
 EXIT_USER_ERROR = 2
 EXIT_DIVERGED = 3
 EXIT_INTERRUPTED = 130

@@ -27,6 +27,7 @@ from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import Event, SweepEnded, SweepStarted
 from orchestrator.tracking.mlflow_store import prepare_store
 from orchestrator.tracking.tracker import Tracker
+from tardis_core.cli import EXIT_FAILED, EXIT_INTERRUPTED
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import UserError
 
@@ -43,6 +44,12 @@ class Outcome(NamedTuple):
     finished: bool  # all trials have ended, or the time is up; otherwise it can be resumed
     waiting: int  # events that could not be delivered; they are kept in the sweep's folder
     refused: int  # events that the store refused; they are kept there, too
+    failed: bool = False  # it finished, and every trial has failed
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command that ran the sweep."""
+        return EXIT_FAILED if self.failed else 0 if self.finished else EXIT_INTERRUPTED
 
 
 def run_sweep(plan: SweepPlan, address: str | None, conclude: Conclude) -> Outcome:
@@ -100,8 +107,9 @@ def _run(
                 f"{plan.name}: nothing that was written is lost"
             ) from error
         raise
-    log.append(SweepEnded("FINISHED" if finished else "KILLED"))
-    return Outcome(finished, tracker.close(FLUSH_SECONDS), tracker.refused)
+    failed = finished and log.all_failed()
+    log.append(SweepEnded("FAILED" if failed else "FINISHED" if finished else "KILLED"))
+    return Outcome(finished, tracker.close(FLUSH_SECONDS), tracker.refused, failed)
 
 
 @contextmanager

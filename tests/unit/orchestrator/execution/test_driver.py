@@ -11,7 +11,7 @@ from orchestrator.execution import driver
 from orchestrator.planning import sweep_data
 from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import open_log
-from orchestrator.tracking.events import SweepEnded, SweepTags
+from orchestrator.tracking.events import SweepEnded, SweepTags, TrialEnded, TrialStarted
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import UserError
 from tests.support.sweep_logs import make_plan
@@ -55,6 +55,28 @@ def test_ctrl_c_before_the_time_is_up_is_no_end(tmp_path, monkeypatch, seconds, 
     assert tags.tags == {"concluded": str(finished)}
     assert isinstance(last, SweepEnded)
     assert last.status == ("FINISHED" if finished else "KILLED")
+
+
+@pytest.mark.parametrize(
+    ("states", "failed"), [(["FAILED"] * 3, True), (["FAILED", "FINISHED"], False)]
+)
+def test_a_sweep_of_which_every_trial_failed_has_failed(tmp_path, monkeypatch, states, failed):
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan(trials=len(states))
+    log = open_log(plan.folder)
+
+    def run(*_):
+        for number, state in enumerate(states):
+            log.append(TrialStarted(number), TrialEnded(number, state))
+
+    monkeypatch.setattr(driver, "run", run)
+    monkeypatch.setattr(driver, "ended", lambda plan: len(states))
+    tracker = SimpleNamespace(start=lambda: None, close=lambda seconds: 0, refused=0)
+    outcome = driver._run(sweep_data.load(plan), 1, log, tracker, lambda *_: [])
+    *_, last = [event for event, _ in log.read(0)]
+    log.close()
+    assert (outcome.failed, outcome.exit_code) == (failed, int(failed))
+    assert last.status == ("FAILED" if failed else "FINISHED")
 
 
 def test_a_sweep_that_cannot_start_leaves_no_folder_and_logs_to_none(tmp_path, monkeypatch):
