@@ -7,6 +7,7 @@ from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.execution.driver import Outcome, undelivered
 from orchestrator.planning.arguments import search_options
+from orchestrator.planning.options import SearchOptions
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from orchestrator.results import failures, leaderboard, report
 from orchestrator.results.records import Records
@@ -19,8 +20,12 @@ from tardis_core.serving.base import PREDICTORS
 
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
+    """The command with its arguments."""
+    return run(search_options(arguments))
+
+
+def run(options: SearchOptions) -> int:
     """Plan, run, confirm the best trials with more seeds if asked to, and print the results."""
-    options = search_options(arguments)
     plan = api.plan_for(options)
     if options.dry_run:
         print(api.describe(plan, options.address))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.api import as_begun
-from orchestrator.compare import main as compare
+from orchestrator.compare_command import main as compare
 from orchestrator.doctor import compare_data
 from orchestrator.execution import driver
 from orchestrator.execution.driver import run_sweep
