@@ -44,6 +44,8 @@ OF_TARDIS: Ranges = {
     "memory.vary_cells_from": share(1.0, 0.25),  # 1: all cells in every batch
     "estimator.tried": choices(0, 8),  # three times the time, and reads judged without chance
 }
+# A memory that empties a cell at every step needs more of them.
+OF_SAM: Ranges = {"memory.cells": steps(16, 96, 16)}
 
 
 def generated_space(task: str) -> TaskSpace:
@@ -65,5 +67,5 @@ def generated_space(task: str) -> TaskSpace:
             "estimator.auxiliary_until": 0.0,
             "memory.vary_cells_from": 1.0,
         },
-        model_ranges={"tardis": OF_TARDIS},
+        model_ranges={"tardis": OF_TARDIS, "sam": OF_SAM},
     )

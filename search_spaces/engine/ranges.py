@@ -83,6 +83,8 @@ MODEL_RANGES: Mapping[str, Ranges] = {
         "model.final_slope": share(5.0, 1.0, low=1.0),
     },
     "clockwork": {"model.groups": steps(2, 8)},
+    "dnc": {"memory.heads": steps(1, 4)},
+    "sam": {"memory.nearest": choices(2, 4)},  # at most as many as the smallest memory has cells
 }
 
 

@@ -58,7 +58,13 @@ RATE = {
 # The NTM and its kin write a cell a vector, which needs more cells than there are vectors, and they
 # learn at lower rates.
 MORE_CELLS = {"memory.cells": 32, "training.learning_rate": 1e-3}
-SOFT_MEMORIES = {"ntm": MORE_CELLS, "dntm": MORE_CELLS, "dntm-discrete": MORE_CELLS}
+SOFT_MEMORIES = {
+    "ntm": MORE_CELLS,
+    "dntm": MORE_CELLS,
+    "dntm-discrete": MORE_CELLS,
+    "dnc": MORE_CELLS,
+    "sam": {**MORE_CELLS, "memory.cells": 64},  # it empties its oldest cell at every step
+}
 # Evaluation sequences are the same for every seed of a run, and never those of training.
 SPLIT_SEEDS: dict[str, int] = {"valid": 1_000_003, "test": 2_000_003}
 

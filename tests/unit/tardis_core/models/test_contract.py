@@ -21,6 +21,8 @@ TINY = {
     "memory.cells": 3,
     "memory.address": 2,
     "memory.content": 3,
+    "memory.heads": 2,
+    "memory.nearest": 2,
 }
 PAIRS = [
     (model, estimator)
