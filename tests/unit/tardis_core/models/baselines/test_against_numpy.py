@@ -59,6 +59,36 @@ def test_a_slow_group_stays_between_its_ticks():
     assert changed == [False, False, False, True, False, False, False, True]  # at steps 4 and 8
 
 
+@pytest.mark.parametrize("factors", [0, 4])
+def test_mrnn(factors):
+    model, x = make("mrnn", factors=factors), inputs(T, B, D)
+    p = parameters_of(model)
+    hidden, _ = run(model, x)
+    assert model.W_hf.weight.shape == (H, factors or H)
+    assert_same(hidden.h_TBH, lambda x: numpy_baselines.mrnn(p, x)["h"], x)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_rhn(depth):
+    model, x = make("rhn", depth=depth, recurrent_dropout=0.4), inputs(T, B, D)
+    p = parameters_of(model)
+    hidden, _ = run(model, x)
+    assert_same(hidden.h_TBH, lambda x: numpy_baselines.rhn(p, x, depth)["h"], x)
+    dropout = noise_of(model, x)
+    noisy, _ = run(model, x, noise=dropout)
+    for n in range(B):
+        expected = numpy_baselines.rhn(p, x[:, n].numpy(), depth, dropout[:, n].numpy())["h"]
+        np.testing.assert_allclose(noisy.h_TBH[:, n].numpy(), expected, rtol=0, atol=1e-10)
+
+
+def test_the_gates_of_a_new_rhn_pass_the_state_on():
+    kind = MODELS.get("rhn")
+    model = kind(D, kind.Config(hidden=H, depth=2, transform_bias=-50.0), None, None)
+    state = type(model.initial_state(1, torch.zeros(1)))(torch.rand(B, H))
+    hidden, _ = run(model, torch.zeros(T, B, D), state)
+    torch.testing.assert_close(hidden.h_TBH, state.s_BH.expand(T, -1, -1))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_ntm(seed):
     model, x = make("ntm", seed=seed, cells=4, content=3), inputs(T, B, D)
