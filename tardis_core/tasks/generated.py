@@ -51,7 +51,8 @@ RATE = {
 }
 # The NTM and its kin write a cell a vector, which needs more cells than there are vectors, and they
 # learn at lower rates.
-MORE_CELLS = {"memory.cells": 32, "training.learning_rate": 1e-3}
+LOWER_RATE = {"training.learning_rate": 1e-3}
+MORE_CELLS = {"memory.cells": 32, **LOWER_RATE}
 SOFT_MEMORIES = {
     "ntm": MORE_CELLS,
     "dntm": MORE_CELLS,
@@ -94,6 +95,7 @@ class GeneratedTask(Task):
     """All sequences of a batch have one length, drawn anew for each batch."""
 
     name: ClassVar[str]
+    most: ClassVar[int | None] = None  # the greatest length there can be
     measured: ClassVar[str]  # the quantity of `at_length`, in one word
     measured_label: ClassVar[str]  # the same with its unit, for plots
     config: GeneratedConfig
@@ -143,7 +145,8 @@ class GeneratedTask(Task):
     def details(self, network: Network, split: Split) -> list[Detail]:
         """The metric at lengths up to five times the greatest of training."""
         longest = self.config.longest
-        lengths = sorted({max(self.config.shortest, round(longest * part)) for part in LENGTHS})
+        every = {max(self.config.shortest, round(longest * part)) for part in LENGTHS}
+        lengths = sorted(length for length in every if self.most is None or length <= self.most)
         return [
             Curve(
                 name=f"{self.measured}_by_length",
