@@ -17,13 +17,13 @@ import numpy as np
 from tardis_core.errors import require
 from tardis_core.settings import setting
 from tardis_core.tasks.base import TASKS, Batch, Signature
+from tardis_core.tasks.bit_sequences import BitsTask
 from tardis_core.tasks.generated import (
     PAPER_SIZES,
     RATE,
     SMOKE,
     SOFT_MEMORIES,
     GeneratedConfig,
-    GeneratedTask,
     as_batch,
 )
 
@@ -88,7 +88,7 @@ class RecallConfig(GeneratedConfig):
 
 
 @TASKS.register("recall")
-class Recall(GeneratedTask):
+class Recall(BitsTask):
     """2 to 6 items in the paper's setting; success is below 0.02 at 6 items."""
 
     Config = RecallConfig
