@@ -6,16 +6,17 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from ray import tune
 from ray.tune.experiment import Trial
 
 import search_spaces
-from orchestrator.execution.asha import Asha
 from orchestrator.execution.callbacks import FreeMemory, RecordTrials, number_of
 from orchestrator.execution.checkpoints import next_experiment
 from orchestrator.execution.cluster import resources_of
+from orchestrator.execution.schedulers.base import SCHEDULERS, Rule
 from orchestrator.execution.search import Search
 from orchestrator.execution.study import study_trials
 from orchestrator.execution.trial import train_trial
@@ -83,7 +84,9 @@ def _trainable(plan: SweepPlan, data: Any) -> Any:
 
 
 def _recorder(plan: SweepPlan) -> RecordTrials:
-    scheduler = Asha(plan.mode, plan.reports, plan.grace) if isinstance(plan, SearchPlan) else None
+    scheduler = None
+    if isinstance(plan, SearchPlan):
+        scheduler = SCHEDULERS.get(plan.scheduler)(Rule(plan.mode, plan.reports, plan.grace))
     return RecordTrials(plan.without_secrets(), plan.folder.absolute(), scheduler)
 
 
@@ -130,12 +133,13 @@ def _search(plan: SearchPlan) -> Search:
     space = space_of(plan)
     return Search(
         space,
-        search_spaces.sampler,
+        partial(search_spaces.make_sampler, plan.sampler),
         plan.seed,
         plan.mode,
         plan.name,
         plan.folder.absolute(),
-        space.first_guesses(),
+        # A grid has them, or they are not part of it.
+        () if plan.sampler == "grid" else space.first_guesses(),
     )
 
 

@@ -17,8 +17,8 @@ from orchestrator.execution.study import (
     study_storage,
     tell_failed,
 )
-from search_spaces import sampler
 from search_spaces.engine import tpe
+from search_spaces.engine.tpe import sampler
 from tardis_core.errors import UserError
 
 
