@@ -169,7 +169,7 @@ class _Surviving:
 def surviving_output() -> Iterator[None]:
     """A context in which nothing fails because nobody reads the output any more."""
     out, err = _Surviving(sys.stdout), _Surviving(sys.stderr)
-    with redirect_stdout(out), redirect_stderr(err):  # type: ignore[type-var]
+    with redirect_stdout(out), redirect_stderr(err):
         yield
         out.flush()
         err.flush()

@@ -34,8 +34,7 @@ def own_services() -> dict[str, bool]:
 
     Without one of them nothing continues, and Ray itself would wait for ever.
     """
-    node = ray._private.worker._global_node
-    processes = {} if node is None else node.all_processes
+    processes = _processes()
     return {
         name: all(each.process.poll() is None for each in processes[name])
         for name in (PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET)
@@ -45,11 +44,15 @@ def own_services() -> dict[str, bool]:
 
 def kill_services() -> None:
     """Kill what is left of a Ray that this process has started."""
+    for each in [each for services in _processes().values() for each in services]:
+        with suppress(ProcessLookupError):
+            each.process.kill()
+
+
+def _processes() -> dict[str, list[Any]]:
+    """The processes of a Ray that this process has started, by their kind."""
     node = ray._private.worker._global_node
-    for services in [] if node is None else list(node.all_processes.values()):
-        for each in services:
-            with suppress(ProcessLookupError):
-                each.process.kill()
+    return {} if node is None else dict(node.all_processes)
 
 
 def rungs(scheduler: ASHAScheduler, bracket: int) -> list[Rung]:

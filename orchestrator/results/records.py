@@ -206,7 +206,7 @@ class Records:
 
 def _add_metrics(trial: TrialRecord, event: Metrics) -> None:
     """Add values to the row of their step; what was recovered may come after later steps."""
-    place = bisect_left(trial.rows, event.step, key=lambda row: row["step"])
+    place = bisect_left(trial.rows, float(event.step), key=lambda row: row["step"])
     if place == len(trial.rows) or trial.rows[place]["step"] != event.step:
         trial.rows.insert(place, {"step": event.step})
     trial.rows[place] |= event.values

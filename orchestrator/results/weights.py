@@ -15,13 +15,12 @@ def best_weights(records: Records) -> tuple[int, Path] | None:
     Raises:
         OSError: if the storage of the sweep cannot be reached
     """
-    best, *others = records.best_trials() or [None]
-    if best is None:
-        return None
-    for number in (best, *others):
+    numbers = records.best_trials()
+    for number in numbers:
         weights = fetch_best(records.plan, number)
-        if weights is not None:
-            if number != best:
-                _log.warning("the weights of trial %d are lost; trial %d is next", best, number)
-            return number, weights
+        if weights is None:
+            continue
+        if number != numbers[0]:
+            _log.warning("the weights of trial %d are lost; trial %d is next", numbers[0], number)
+        return number, weights
     return None
