@@ -26,9 +26,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.reliability.checks import ended_in_study, examine, running_in_rdb
-from benchmarks.reliability.victims import descendants, victims
 from tests.support.real_sweeps import tiny_sweep
 from tests.support.servers import Server
+from tests.support.victims import descendants, victims
 
 PARTS = ("driver", "group", "worker", "delivery", "raylet", "gcs", "agent", "server")
 STACKS = ("ours", "ray", "optuna")
