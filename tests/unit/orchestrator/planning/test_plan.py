@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
+from orchestrator.planning.configs import space_of
 from orchestrator.planning.options import SearchOptions
 from orchestrator.planning.plan import (
     PLAN_FILE,
@@ -152,3 +153,17 @@ def test_a_model_is_offered_by_a_search_or_by_its_confirmation_but_not_by_both()
 def test_a_plan_without_a_kind_cannot_be_made():
     with pytest.raises(TypeError, match="abstract"):
         SweepPlan("s", "copy", "smoke", 1, "bce", "lower")
+
+
+@pytest.mark.parametrize("how", [{"resume": "s"}, {"extend": "s", "trials": 2}])
+def test_no_code_of_a_folder_that_others_can_write_runs_even_to_plan(tmp_path, how):
+    (tmp_path / "own.py").write_text("def space(trial, scale, estimators):\n    return {}\n")
+    plan = make_plan(space=str(tmp_path / "own.py"))
+    plan.save()
+    (plan.folder / "space.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    plan.folder.chmod(0o777)
+    with pytest.raises(UserError, match="can be written by everyone"):
+        plan_from(SearchOptions(**how, dry_run=True))
+    with pytest.raises(UserError, match="can be written by everyone"):
+        space_of(plan)
+    assert not (tmp_path / "ran").exists()
