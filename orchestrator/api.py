@@ -271,7 +271,7 @@ def conclude(plan: SweepPlan, data: Any, finished: bool) -> list[Event]:
     folder.mkdir(exist_ok=True)
     report.write_tables(records, folder)
     others = _write_details(records, folder)
-    events: list[Event] = [report.description(records)]
+    events: list[Event] = [report.description(records), *report.best_so_far(records)]
     paths = [*sorted(folder.iterdir()), *others]
     events += [Artifact(None, str(path), "report") for path in paths]
     try:

@@ -19,6 +19,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 from optuna.trial import TrialState
 
 import search_spaces
+from orchestrator.common import provenance
 from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.execution.study import create_study
 from orchestrator.planning.configs import trial_config
@@ -53,8 +54,9 @@ def write(name: str, trials: int) -> SearchPlan:
     study = create_study(plan.folder, name, plan.mode, optuna.samplers.RandomSampler())
     study.add_trials([_in_study(sample) for sample in samples])
     tags = {**plan.tags, "data": "ptb-standin", "data.real": "False", "data.sha256": "0" * 64}
+    tags |= {"hardware": "made up", "user": "sample", "command": provenance.command_line()}
     with closing(EventLog(plan.folder)) as log:
-        log.append(SweepStarted(name, {**tags, "hardware": "made up"}, {"trials": trials}))
+        log.append(SweepStarted(name, tags, {"trials": trials}))
         for sample in samples:
             log.append(*_events(plan, sample))
         log.append(SweepEnded("FINISHED"))
@@ -106,6 +108,7 @@ def _events(plan: SearchPlan, sample: Sample) -> Iterator[Event]:
     yield TrialStarted(number, sample.params, {MLFLOW_RUN_NAME: plan.title(number)})
     for place, value in enumerate(sample.values, start=1):
         row = {"valid_bpc": value, "training_seconds": 1.3 * place}
+        row[plan.best_metric] = min(sample.values[:place])
         yield Metrics(number, EVERY * place, row)
     error = {ERROR_TAG: "the loss is not finite: nan at update 112"}
     yield sample.state.event(number, error if sample.state is State.FAILED else {})

@@ -162,6 +162,8 @@ def _tags(plan: SweepPlan, source: Provenance) -> dict[str, str]:
         **plan.tags,
         **data_tags(source),
         "git_commit": provenance.git_commit(),
+        "command": provenance.command_line(),
+        "user": provenance.user(),
         "hardware": provenance.hardware(),
         **{f"version.{name}": value for name, value in node.versions().items()},
     }

@@ -200,7 +200,8 @@ class Records:
 
 
 def _add_metrics(trial: TrialRecord, event: Metrics) -> None:
-    if trial.rows and trial.rows[-1]["step"] == event.step:
-        trial.rows[-1] |= event.values
+    same = (row for row in reversed(trial.rows) if row["step"] == event.step)
+    if (row := next(same, None)) is not None:
+        row |= event.values
     else:
         trial.rows.append({"step": event.step, **event.values})

@@ -10,7 +10,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 from orchestrator.execution.checkpoints import fetch_best
 from orchestrator.results import leaderboard
 from orchestrator.results.records import Records
-from orchestrator.tracking.events import Artifact, Event, SweepTags
+from orchestrator.tracking.events import Artifact, Event, SweepMetrics, SweepTags
 from tardis_core.analysis.inspection import inspect_model
 from tardis_core.build import build_task
 from tardis_core.commands import training_command
@@ -43,6 +43,15 @@ def command_of(records: Records, number: int) -> str:
 def description(records: Records) -> SweepTags:
     """The leaderboard as the description of the sweep in the MLflow UI."""
     return SweepTags({MLFLOW_RUN_NOTE: leaderboard.markdown(records)})
+
+
+def best_so_far(records: Records) -> Iterator[Event]:
+    """The best validation as a metric of the sweep, so that sweeps can be ranked in MLflow."""
+    number = records.best_trial()
+    value = None if number is None else records.objective(number)
+    if value is not None:
+        ended = sum(trial.ended for trial in records.trials.values())
+        yield SweepMetrics(ended, {records.plan.best_metric: value})
 
 
 def artifacts_of_best_trials(records: Records, data: Any) -> Iterator[Event]:
