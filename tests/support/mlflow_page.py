@@ -26,7 +26,8 @@ Object.values([...document.querySelectorAll(".ag-row")].reduce((rows, row) => {
 
 
 CURVES = """
-[...document.querySelectorAll(".js-plotly-plot")].map(plot => plot.data.length)
+[...document.querySelectorAll(".js-plotly-plot")]
+    .map(plot => new Set(plot.data.map(line => line.uuid || line.name)).size)
 """
 
 
