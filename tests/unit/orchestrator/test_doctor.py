@@ -19,7 +19,9 @@ def test_it_starts_without_torch():
 @pytest.fixture
 def log(tmp_path):
     log = EventLog(tmp_path)
-    log.append(TrialStarted(0), Metrics(0, 10, {"loss": 1.0}), Metrics(0, 20, {"loss": 0.5}))
+    log.append(
+        TrialStarted(0), Metrics(0, 10, {"valid_bpc": 1.0}), Metrics(0, 20, {"valid_bpc": 0.5})
+    )
     log.append(TrialEnded(0, "FINISHED"), TrialStarted(1))
     yield account_of_log(log)
     log.close()
