@@ -18,7 +18,7 @@ def study(tmp_path, monkeypatch):
     return Records.load(plan).study()
 
 
-def test_history_importance_and_parallel_coordinates_are_drawn(study, tmp_path):
+def test_history_importance_and_parallel_coordinates_are_drawn(study, real_plots, tmp_path):
     plots.draw_search(study, "bce", tmp_path)
     for name in ("history.png", "parallel_coordinate.png", "importance.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
