@@ -1,5 +1,7 @@
 """Every model goes through the same loop as TARDIS: it learns, and resumes to the last bit."""
 
+import functools
+
 import pytest
 import torch
 
@@ -22,8 +24,12 @@ def text_for(model):
 
 
 def trainer_of(model, estimator, task="ptb", **training):
-    config = tiny(task, model, estimator, **training)
-    return Trainer(config, load_data(config, source="standin"))
+    return Trainer(tiny(task, model, estimator, **training), data_of(task))
+
+
+@functools.cache
+def data_of(task):
+    return load_data(tiny(task), source="standin")
 
 
 @pytest.mark.parametrize(("model", "estimator"), PAIRS)
