@@ -37,7 +37,7 @@ from tests.support.real_sweeps import (
 )
 
 pytestmark = pytest.mark.slow
-SWEEP, COMPARE = "orchestrator.sweep_command", "orchestrator.compare"
+SWEEP, COMPARE = "orchestrator.sweep_command", "orchestrator.compare_command"
 TRIALS, MORE = 4, 2
 UPDATES = TINY["training.updates"]
 
@@ -234,7 +234,8 @@ def stopped_comparison(tmp_path_factory, commands):
     """The folder of a comparison of two systems over two seeds that was killed."""
     folder = tmp_path_factory.mktemp("compare")
     fresh_sqlite(folder, tmp_path_factory)
-    words = [*("copy", "--smoke", "--name", "c", "--seeds", "2", "--seed", "4")]
+    words = ["copy", "--smoke", "--name", "c", "--seeds", "2", "--seed", "4"]
+    words += ["--concurrency", "1"]  # a second worker would take seconds to start
     words += ["--candidate", "lstm", "--candidate", "tardis:gumbel"]
     settings = {**TINY, "task.test_sequences": 16}
     words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
