@@ -9,7 +9,7 @@ from orchestrator.planning.options import OURS, ComparisonOptions, SearchOptions
 from orchestrator.planning.placement import AUTO, MAX_TRIALS_PER_GPU
 from orchestrator.planning.plan import AGGREGATES
 from tardis_core.cli import Parser, SettingAction, data_parent
-from tardis_core.estimators.base import ESTIMATORS
+from tardis_core.estimators.base import ESTIMATORS, PAPERS
 from tardis_core.models.base import MODELS
 from tardis_core.scales import SCALES
 from tardis_core.tasks.base import TASKS
@@ -105,7 +105,8 @@ def _search_parser() -> Parser:
         "--estimators",
         type=names,
         metavar="NAME,...",
-        help=f"gradient estimators to search over (default: {','.join(ESTIMATORS.names())})",
+        help=f"gradient estimators to search over, some of: {', '.join(ESTIMATORS.names())} "
+        f"(default: those of the paper, {','.join(PAPERS)})",
     )
     add(
         "--models",

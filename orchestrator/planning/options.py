@@ -9,7 +9,7 @@ from orchestrator.planning.placement import AUTO
 from orchestrator.planning.plan import AGGREGATES
 from tardis_core.data.files import check_source
 from tardis_core.errors import require
-from tardis_core.estimators.base import ESTIMATORS
+from tardis_core.estimators.base import ESTIMATORS, PAPERS
 from tardis_core.models.base import MODELS
 from tardis_core.registry import Registry
 from tardis_core.scales import SCALES
@@ -83,7 +83,7 @@ class SearchOptions(SweepOptions):
     trials: int | None = None  # None: by the scale
     time_budget: float = 0.0  # seconds; 0: no limit
     models: tuple[str, ...] = ("tardis",)
-    estimators: tuple[str, ...] = field(default_factory=lambda: tuple(ESTIMATORS.names()))
+    estimators: tuple[str, ...] = PAPERS
     space: str | None = None
     seeds_per_trial: int = 1
     aggregate: str = "worst"

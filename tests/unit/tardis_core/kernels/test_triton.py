@@ -53,7 +53,7 @@ def interpreted(group: str) -> dict[str, float]:
     return json.loads(answer.stdout)
 
 
-@pytest.mark.parametrize(("group", "cases"), [("modes", 24), ("sizes", 9)])
+@pytest.mark.parametrize(("group", "cases"), [("modes", 24), ("sizes", 9), ("through", 5)])
 def test_equal_to_the_reference_in_double_precision(group, cases):
     differences = interpreted(group)
     assert len(differences) == cases
