@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.planning.options import OURS, ComparisonOptions, SearchOptions
 from orchestrator.planning.placement import AUTO, MAX_TRIALS_PER_GPU
-from orchestrator.planning.plan import AGGREGATES
+from orchestrator.planning.plan import AGGREGATES, SAMPLERS, SCHEDULERS
 from tardis_core.cli import Parser, SettingAction, data_parent
 from tardis_core.estimators.base import ESTIMATORS, PAPERS
 from tardis_core.models.base import MODELS
@@ -115,6 +115,17 @@ def _search_parser() -> Parser:
         help=f"models to search over, of {','.join(MODELS.names())} (default: tardis)",
     )
     add("--space", metavar="FILE", help="a search space of your own, a Python file")
+    add(
+        "--sampler",
+        choices=SAMPLERS,
+        help="how settings are proposed (default: tpe); grid tries every combination of a space "
+        "with steps",
+    )
+    add(
+        "--scheduler",
+        choices=SCHEDULERS,
+        help="which trials are stopped early (default: asha); none stops no trial",
+    )
     add(
         "--seeds-per-trial",
         type=int,
