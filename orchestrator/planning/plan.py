@@ -85,8 +85,10 @@ class SweepPlan(ABC):
     time_budget: float = 0.0  # seconds; 0: no limit
     storage: str = ""  # where Ray keeps trials and checkpoints; empty: the folder of the sweep
     tracking_uri: str = ""
-    data_dir: str | None = None
+    data_dir: str | None = None  # in full once the sweep has begun
     data: str = "auto"
+    data_name: str = ""  # of the data that its trials have; empty before the first start
+    data_sha256: str = ""
     sweep_id: str = field(default_factory=new_id)
 
     @property

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import search_spaces
 from orchestrator.common.defaults import default_tracking_uri
@@ -29,6 +29,7 @@ from tardis_core.config import has_setting, make_config
 from tardis_core.errors import UserError
 from tardis_core.tasks.base import TASKS
 
+Plan = TypeVar("Plan", bound=SweepPlan)
 MAX_GRID = 10_000  # combinations that are tried without being asked for
 DEFAULT_TRIALS = {"smoke": 6, "small": 40, "paper": 100}
 
@@ -54,8 +55,8 @@ def plan_from(
 
 def _search(options: SearchOptions, cluster: Cluster) -> SweepPlan:
     if options.resume:
-        options.check_nothing_but("resume")
-        return load_plan(options.resume)
+        options.check_nothing_but("resume", "data_dir")
+        return _found_at(options.data_dir, load_plan(options.resume))
     if options.extend:
         return _extended(options)
     if not options.task:
@@ -63,9 +64,14 @@ def _search(options: SearchOptions, cluster: Cluster) -> SweepPlan:
     return _new_search(options, cluster)
 
 
+def _found_at(directory: str | None, plan: Plan) -> Plan:
+    """The plan of a sweep whose data may have moved."""
+    return replace(plan, data_dir=directory) if directory else plan
+
+
 def _extended(options: SearchOptions) -> SearchPlan:
-    options.check_nothing_but("extend", "trials")
-    plan = load_plan(options.extend)
+    options.check_nothing_but("extend", "trials", "data_dir")
+    plan = _found_at(options.data_dir, load_plan(options.extend))
     if not isinstance(plan, SearchPlan):
         raise UserError(
             f"only a search can be extended, and {plan.name} is a comparison; compare again with "
@@ -181,8 +187,8 @@ def _default_scale(options: SweepOptions, cluster: Cluster) -> str:
 
 def _comparison(options: ComparisonOptions, cluster: Cluster) -> ComparisonPlan:
     if options.resume:
-        options.check_nothing_but("resume")
-        return _begun_comparison(options.resume)
+        options.check_nothing_but("resume", "data_dir")
+        return _found_at(options.data_dir, _begun_comparison(options.resume))
     if not options.task:
         raise UserError(f"name a task: {', '.join(TASKS.names())}; or --resume, --runs or --sweeps")
     common = _common(options, cluster, "compare")

@@ -20,8 +20,6 @@ from tardis_core.estimators.noise import gumbel
 from tardis_core.estimators.softmaxes import Softmaxes, through_softmaxes
 from tardis_core.registry import Registry
 
-PAPERS = ("gumbel", "reinforce")  # the two of the paper, which are searched unless others are named
-
 
 class Tried(NamedTuple):
     """Counterfactual rewards, had each of N cells been read at one of the last W steps."""

@@ -373,3 +373,10 @@ def test_a_setting_that_became_an_estimator_says_which(old, now):
         config_from_dict(saved(**{f"estimator.{old}": 8}))
     with pytest.raises(UserError, match=rf"estimator\.{old} is no setting"):
         make_config("copy", estimator="reinforce", overrides={f"estimator.{old}": 8})
+
+
+def test_a_growth_that_was_counted_in_updates_is_the_same_share_of_them():
+    old = make_config("copy", overrides={"training.updates": 10_000}).to_dict()
+    del old["settings"]["task.grow_share"]
+    config = config_from_dict({**old, "settings": {**old["settings"], "task.grow_until": 4_000}})
+    assert config.task_settings.grow_share == 0.4
