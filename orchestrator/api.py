@@ -35,7 +35,7 @@ from orchestrator.results.records import Records
 from orchestrator.tracking.events import Artifact, Event
 from tardis_core.config import Config
 from tardis_core.errors import UserError
-from tardis_core.estimators.base import ESTIMATORS
+from tardis_core.paper import PAPER_ESTIMATORS
 
 _log = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ def sweep(
             time_budget=_seconds(time_budget),
             scale=scale,
             models=_tuple(models),
-            estimators=_tuple(estimators) or tuple(ESTIMATORS.names()),
+            estimators=_tuple(estimators) or PAPER_ESTIMATORS,
             space=space,
             sampler=sampler,
             scheduler=scheduler,

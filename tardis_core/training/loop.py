@@ -22,8 +22,12 @@ from tardis_core.training.microbatches import Microbatch, join, split
 from tardis_core.training.objective import Objective, objective
 from tardis_core.training.schedule import learning_rate
 
-# Settings that change the shape of a state from batch to batch, unless they have these values.
-NEED_BEGINNINGS = {"estimator.copies": 1, "memory.vary_cells_from": 1.0}
+# Settings that change the shape of a state from batch to batch, unless they have these values, and
+# the alternative.
+NEED_BEGINNINGS = {
+    "estimator.copies": (1, "choose another estimator"),
+    "memory.vary_cells_from": (1.0, "leave it at 1.0"),
+}
 Row = dict[str, float]  # one validation: what was measured, by name
 
 
@@ -81,12 +85,12 @@ class Trainer:
 
     def _check_beginnings(self) -> None:
         settings = self.config.settings()
-        for name, plain in NEED_BEGINNINGS.items():
+        for name, (plain, alternative) in NEED_BEGINNINGS.items():
             value = settings.get(name, plain)
             if value != plain and self._continues:
                 raise UserError(
                     f"{name}={value} needs sequences that start anew with each batch, and those "
-                    f"of {self.config.task} continue from batch to batch; leave it at {plain}"
+                    f"of {self.config.task} continue from batch to batch; {alternative}"
                 )
 
     @property
