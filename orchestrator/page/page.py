@@ -134,5 +134,11 @@ def aligned(values: Sequence[float | None]) -> list[str]:
 
 
 def rounded(values: Sequence[float | None]) -> list[float | None]:
-    """Numbers for a plot: five significant digits are finer than any screen."""
-    return [None if value is None or value != value else float(f"{value:.5g}") for value in values]
+    """Numbers for a plot: five significant digits are finer than any screen.
+
+    JSON has neither NaN nor infinity: there is no point in such a place.
+    """
+    return [
+        None if value is None or not math.isfinite(value) else float(f"{value:.5g}")
+        for value in values
+    ]
