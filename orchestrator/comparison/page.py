@@ -82,7 +82,8 @@ def _sections(comparison: ComparisonData, memory_plots: Sequence[Path]) -> Itera
         yield Section("How the best run uses its memory", images)
     yield _commands(comparison)
     settings = differing_settings(comparison)
-    yield Section("Settings that differ", [table(settings, metric)] if len(settings) else [])
+    differing = [table(settings, metric)] if len(settings) else []
+    yield Section("Settings that differ", differing, "" if differing else "None.")
 
 
 def _plots(comparison: ComparisonData, names: Collection[str]) -> dict[str, list[Part]]:
