@@ -16,7 +16,7 @@ import jinja2
 
 TEMPLATE = "page.html.j2"
 PLOTS = ("bars", "intervals", "lines", "parallel", "points")  # each a script in templates/plots
-SHOWN_ROWS = 15  # of a table; a button shows the others
+SHORT, SHOWN = 30, 15  # rows of a table that is shown whole; of a longer one, before a button
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,11 @@ class Table:
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     sortable: bool = False
+
+    @property
+    def shown(self) -> int:
+        """How many rows are shown at first."""
+        return len(self.rows) if len(self.rows) <= SHORT else SHOWN
 
     @property
     def numeric(self) -> list[bool]:
@@ -103,9 +108,7 @@ def render(page: Page) -> str:
     parts = [part for section in page.sections for part in section.parts]
     used = {part.kind for part in parts if isinstance(part, Plot)}
     scripts = [f"plots/{name}.js" for name in PLOTS if name in used]
-    return environment.get_template(TEMPLATE).render(
-        page=page, scripts=scripts, shown_rows=SHOWN_ROWS
-    )
+    return environment.get_template(TEMPLATE).render(page=page, scripts=scripts)
 
 
 def _is_number(cell: str) -> bool:
