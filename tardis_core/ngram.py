@@ -4,15 +4,16 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from tardis_core.cli import Parser, command, data_parent
-from tardis_core.data import ptb
 from tardis_core.errors import UserError
-from tardis_core.models.baselines.ngram import KneserNey
-from tardis_core.tasks.ptb import END_OF_LINE, bits
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tardis_core.data.ptb import TextCorpus
+    from tardis_core.models.baselines.ngram import KneserNey
 
 DEFAULT_ORDERS = "6,7,8,9,10,11"
 
@@ -37,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Count with every order, choose by validation, measure on test."""
     options = parser().parse_args(arguments)
     orders = _orders(options.orders)
+    # Only now: torch takes seconds to import.
+    from tardis_core.data import ptb
+
     corpus = ptb.load(options.data_dir, options.data)
     rows = [measure(corpus, order) for order in orders]
     best = min(rows, key=lambda row: row["valid_bpc"])
@@ -65,8 +69,11 @@ def _orders(text: str) -> list[int]:
         ) from error
 
 
-def measure(corpus: ptb.TextCorpus, order: int) -> dict[str, Any]:
+def measure(corpus: "TextCorpus", order: int) -> dict[str, Any]:
     """BPC of one order on validation and test, its size, and how long counting took."""
+    from tardis_core.models.baselines.ngram import KneserNey
+    from tardis_core.tasks.ptb import END_OF_LINE
+
     started = time.perf_counter()
     end_of_line = corpus.symbols.index(END_OF_LINE)
     model = KneserNey(corpus.train, len(corpus.symbols), order, before=end_of_line)
@@ -83,7 +90,9 @@ def measure(corpus: ptb.TextCorpus, order: int) -> dict[str, Any]:
     }
 
 
-def _bpc(model: KneserNey, text: np.ndarray) -> float:
+def _bpc(model: "KneserNey", text: "np.ndarray") -> float:
+    from tardis_core.tasks.ptb import bits
+
     return bits(float(model.nats(text).sum()), len(text))
 
 

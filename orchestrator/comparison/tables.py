@@ -59,8 +59,8 @@ def _summary_row(comparison: ComparisonData, group: Group) -> dict[str, Any]:
         "iqm": interquartile_mean(values),
         "best": _best_validated(comparison, group),
     }
-    if comparison.task in ("copy", "recall"):
-        row["solved"] = f"{int((values < paper.SUCCESS).sum())} of {len(values)}"
+    if comparison.metric.solved is not None:
+        row["solved"] = f"{sum(map(comparison.metric.solves, values))} of {len(values)}"
     if comparison.real:
         reported = paper.reported(comparison.task, group.label, group.config.task_settings)
         row["paper"] = "" if reported is None else str(reported)

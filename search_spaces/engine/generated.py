@@ -1,4 +1,6 @@
-"""The space that copy and recall share: the paper uses the same setup for both."""
+"""The space that generated tasks share: the paper uses the same setup for copy and recall."""
+
+from collections.abc import Mapping
 
 from optuna.distributions import FloatDistribution
 
@@ -17,7 +19,7 @@ from search_spaces.engine.task_space import TaskSpace
 # No dropout: the sequences never repeat, and the cost has to reach zero.
 COMMON: Ranges = {
     "task.draws": steps(1, 3),  # 1: all lengths equally often; 3: mostly long ones
-    "task.grow_until": steps(0, 12_000, 4_000),  # a policy learns much more from short sequences
+    "task.grow_share": share(0.8, 0.2),  # a policy learns much more from short sequences
     "model.layer_norm": SWITCH,
     "model.reset_gates": SWITCH,
     "model.reset_bias": share(4.0, 1.0),  # from half open to open
@@ -44,26 +46,33 @@ OF_TARDIS: Ranges = {
     "memory.vary_cells_from": share(1.0, 0.25),  # 1: all cells in every batch
     "estimator.tried": choices(0, 8),  # three times the time, and reads judged without chance
 }
+# A memory that empties a cell at every step needs more of them.
+OF_SAM: Ranges = {"memory.cells": steps(16, 128, 16)}
 
 
-def generated_space(task: str) -> TaskSpace:
-    """Ranges around the paper's H 120, K 16, A 4, C 32."""
+SIZES: Mapping[str, Ranges] = {
+    "smoke": {"model.hidden": steps(24, 48, 8), **MEMORY["smoke"]},
+    "small": {"model.hidden": steps(80, 160, 20), **MEMORY["small"]},
+    "paper": {
+        "model.hidden": steps(80, 200, 20),
+        **MEMORY["paper"],
+        "memory.content": choices(16, 32, 64),
+    },
+}
+
+
+def generated_space(task: str, own: Mapping[str, Ranges] | None = None) -> TaskSpace:
+    """Ranges around the paper's H 120, K 16, A 4, C 32; `own` has those of the task by scale."""
     return TaskSpace(
         task,
         {
-            "smoke": {"model.hidden": steps(24, 48, 8), **MEMORY["smoke"], **COMMON},
-            "small": {"model.hidden": steps(80, 160, 20), **MEMORY["small"], **COMMON},
-            "paper": {
-                "model.hidden": steps(80, 200, 20),
-                **MEMORY["paper"],
-                "memory.content": choices(16, 32, 64),
-                **COMMON,
-            },
+            scale: {**sizes, **COMMON, **(own or {}).get(scale, {})}
+            for scale, sizes in SIZES.items()
         },
         paper_settings={
             "estimator.auxiliary_share": 1.0,
             "estimator.auxiliary_until": 0.0,
             "memory.vary_cells_from": 1.0,
         },
-        model_ranges={"tardis": OF_TARDIS},
+        model_ranges={"tardis": OF_TARDIS, "sam": OF_SAM},
     )

@@ -17,13 +17,13 @@ import numpy as np
 from tardis_core.errors import require
 from tardis_core.settings import setting
 from tardis_core.tasks.base import TASKS, Batch, Signature
+from tardis_core.tasks.bit_sequences import BitsTask
 from tardis_core.tasks.generated import (
     PAPER_SIZES,
     RATE,
     SMOKE,
     SOFT_MEMORIES,
     GeneratedConfig,
-    GeneratedTask,
     as_batch,
 )
 
@@ -43,7 +43,7 @@ RECIPE = {
 # DEVIATION(sec. NTM Tasks): with six items from the start, reads stay random. The memory-only head
 # helps with the first, short sequences alone: later one read at the query serves all answers.
 REINFORCE = {
-    "task.grow_until": 12_000,
+    "task.grow_share": 0.6,
     "estimator.attached": True,
     "estimator.gamma": 0.9,
     "estimator.auxiliary_share": 0.0,
@@ -56,7 +56,7 @@ REINFORCE = {
 # not what. The weight is about twice that with which policy and task descend one cost.
 MATCHING = {
     "task.draws": 3,
-    "task.grow_until": 0,
+    "task.grow_share": 0.0,
     "memory.match": True,
     "memory.gain": 6.0,
     "memory.address_scale": 0.1,
@@ -88,7 +88,7 @@ class RecallConfig(GeneratedConfig):
 
 
 @TASKS.register("recall")
-class Recall(GeneratedTask):
+class Recall(BitsTask):
     """2 to 6 items in the paper's setting; success is below 0.02 at 6 items."""
 
     Config = RecallConfig

@@ -34,7 +34,7 @@ from tardis_core.errors import require
 from tardis_core.estimators.base import Estimator
 from tardis_core.models import memory as mem
 from tardis_core.models.base import MODELS, Hidden, Reads, SequenceModel, unroll
-from tardis_core.models.baselines.ntm import write
+from tardis_core.models.baselines.soft_memory import write
 from tardis_core.models.controller import Controller, ControllerState, LstmConfig, recurrent_dropout
 from tardis_core.models.tardis import gumbel
 from tardis_core.settings import setting

@@ -23,14 +23,14 @@ from orchestrator.tracking.events import (
 from orchestrator.tracking.logged_model import log_model
 from orchestrator.tracking.mlflow_store import prepare_store
 from orchestrator.tracking.tracker import Tracker
-from tests.support.mlflow_stores import PATIENCE
+from tests.support.mlflow_stores import PATIENCE, fresh_sqlite
 from tests.support.sweep_logs import make_plan, put_weights
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """A store with its database; each test uses a name of its own in it."""
-    uri = f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
+    uri = fresh_sqlite(tmp_path_factory.mktemp("store"), tmp_path_factory)
     return MlflowClient(uri), prepare_store(uri, "champions"), uri
 
 
