@@ -15,7 +15,7 @@ from typing import Any, overload
 
 import pandas as pd
 
-from orchestrator.comparison import report as comparison_report
+from orchestrator.comparison import page as comparison_page
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.comparison import tables
 from orchestrator.execution import gpu_probe
@@ -304,7 +304,7 @@ def _write_details(records: Records, folder: Path, memory_plots: Sequence[Path])
         case ComparisonPlan():
             comparison = comparison_runs.of_records(records)
             if comparison is not None:
-                comparison_report.write(comparison, folder, memory_plots)
+                comparison_page.write(comparison, folder, memory_plots)
             return []
         case SearchPlan() as plan:
             search_page.write(records, folder, memory_plots)
