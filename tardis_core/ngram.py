@@ -1,20 +1,62 @@
-"""The classical line for Penn Treebank, by counting: `python -m tardis_core.ngram`."""
+"""N-gram baselines for Penn Treebank: `python -m tardis_core.ngram`."""
 
 import json
 import sys
 import time
-from collections.abc import Sequence
-from typing import Any
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from tardis_core.cli import Parser, command, data_parent
 from tardis_core.data import ptb
 from tardis_core.errors import UserError
+from tardis_core.models.baselines.maxent import MaxEnt, MaxEntConfig
 from tardis_core.models.baselines.ngram import KneserNey
+from tardis_core.settings import help_of
 from tardis_core.tasks.ptb import END_OF_LINE, bits
 
-DEFAULT_ORDERS = "6,7,8,9,10,11"
+
+class NgramModel(Protocol):
+    """A model of text that was counted or trained."""
+
+    def __len__(self) -> int:
+        """Its size."""
+
+    def nats(self, text: np.ndarray) -> np.ndarray:
+        """-ln P of every symbol of a text, each from those before it."""
+
+
+class Kind(NamedTuple):
+    """A kind of model: what it is called, and how it is made."""
+
+    title: str
+    size: str  # what its length counts
+    orders: str  # by default
+    make: Callable[[Namespace, ptb.TextCorpus, int], NgramModel]
+
+
+def _kneser_ney(options: Namespace, corpus: ptb.TextCorpus, order: int) -> KneserNey:
+    return KneserNey(corpus.train, len(corpus.symbols), order, before=_end_of_line(corpus))
+
+
+def _maxent(options: Namespace, corpus: ptb.TextCorpus, order: int) -> MaxEnt:
+    config = MaxEntConfig(order, options.rows, options.epochs, options.rate)
+    return MaxEnt(corpus.train, len(corpus.symbols), config, before=_end_of_line(corpus))
+
+
+def _end_of_line(corpus: ptb.TextCorpus) -> int:
+    return corpus.symbols.index(END_OF_LINE)
+
+
+KINDS = {
+    "kneser-ney": Kind("interpolated Kneser-Ney", "n-grams", "6,7,8,9,10,11", _kneser_ney),
+    "maxent": Kind("maximum-entropy n-grams", "weights", "10", _maxent),
+}
+DEFAULTS = MaxEntConfig()
+HELP = help_of(DEFAULTS)
 
 
 def parser() -> Parser:
@@ -23,32 +65,42 @@ def parser() -> Parser:
         prog="python -m tardis_core.ngram", description=__doc__, parents=[data_parent()]
     )
     parser.add_argument(
-        "--orders",
-        default=DEFAULT_ORDERS,
-        metavar="N,...",
-        help="lengths of n-grams to try; validation chooses (default: %(default)s)",
+        "--model",
+        choices=KINDS,
+        default="kneser-ney",
+        help="counted, or a linear model trained by SGD (default: %(default)s)",
     )
+    defaults = "; ".join(f"{name}: {kind.orders}" for name, kind in KINDS.items())
+    parser.add_argument(
+        "--orders",
+        metavar="N,...",
+        help=f"lengths of n-grams to try; validation chooses (default of {defaults})",
+    )
+    maxent = parser.add_argument_group("training of maxent")
+    for name in ("rows", "epochs", "rate"):
+        default = getattr(DEFAULTS, name)
+        text = f"{HELP[name]} (default: {default})"
+        maxent.add_argument(f"--{name}", type=type(default), default=default, help=text)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return parser
 
 
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Count with every order, choose by validation, measure on test."""
+    """Count or train with every order, choose by validation, measure on test."""
     options = parser().parse_args(arguments)
-    orders = _orders(options.orders)
+    kind = KINDS[options.model]
+    orders = _orders(options.orders or kind.orders)
     corpus = ptb.load(options.data_dir, options.data)
-    rows = [measure(corpus, order) for order in orders]
+    rows = [measure(corpus, order, partial(kind.make, options)) for order in orders]
     best = min(rows, key=lambda row: row["valid_bpc"])
     if options.json:
         print(json.dumps({"data": corpus.provenance.name, "orders": rows, "best": best["order"]}))
         return 0
-    print(f"interpolated Kneser-Ney, data: {corpus.provenance.name}, {corpus.provenance.origin}")
-    print(f"{'order':>5}{'n-grams':>13}{'valid bpc':>11}{'seconds':>9}")
+    print(f"{kind.title}, data: {corpus.provenance.name}, {corpus.provenance.origin}")
+    print(f"{'order':>5}{kind.size:>13}{'valid bpc':>11}{'seconds':>9}")
     for row in rows:
-        print(
-            f"{row['order']:>5}{row['grams']:>13,}{row['valid_bpc']:>11.4f}{row['seconds']:>9.1f}"
-        )
+        print(f"{row['order']:>5}{row['size']:>13,}{row['valid_bpc']:>11.4f}{row['seconds']:>9.1f}")
     print(
         f"\ntest bpc {best['test_bpc']:.4f} with order {best['order']}, the best on validation\n"
         f"{best['symbols_per_second']:,.0f} symbols/s of text measured"
@@ -61,21 +113,22 @@ def _orders(text: str) -> list[int]:
         return [int(each) for each in text.split(",")]
     except ValueError as error:
         raise UserError(
-            f"--orders must be whole numbers with commas, such as {DEFAULT_ORDERS}, not {text!r}"
+            f"--orders must be whole numbers with commas, such as 6,8,10, not {text!r}"
         ) from error
 
 
-def measure(corpus: ptb.TextCorpus, order: int) -> dict[str, Any]:
-    """BPC of one order on validation and test, its size, and how long counting took."""
+def measure(
+    corpus: ptb.TextCorpus, order: int, make: Callable[[ptb.TextCorpus, int], NgramModel]
+) -> dict[str, Any]:
+    """BPC of one order on validation and test, its size, and how long counting or training took."""
     started = time.perf_counter()
-    end_of_line = corpus.symbols.index(END_OF_LINE)
-    model = KneserNey(corpus.train, len(corpus.symbols), order, before=end_of_line)
+    model = make(corpus, order)
     counted = time.perf_counter()
     bpc = {split: _bpc(model, getattr(corpus, split)) for split in ("valid", "test")}
     measured = len(corpus.valid) + len(corpus.test)
     return {
         "order": order,
-        "grams": len(model),
+        "size": len(model),
         "valid_bpc": bpc["valid"],
         "test_bpc": bpc["test"],
         "seconds": counted - started,
@@ -83,7 +136,7 @@ def measure(corpus: ptb.TextCorpus, order: int) -> dict[str, Any]:
     }
 
 
-def _bpc(model: KneserNey, text: np.ndarray) -> float:
+def _bpc(model: NgramModel, text: np.ndarray) -> float:
     return bits(float(model.nats(text).sum()), len(text))
 
 
