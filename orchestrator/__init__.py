@@ -5,12 +5,17 @@ search = sweep("copy", scale="smoke", trials=4)
 search.leaderboard                              # a pandas table, the best trial first
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orchestrator.api import Sweep, compare, sweep
+
+__all__ = ["Sweep", "compare", "sweep"]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use: Ray takes seconds to import, and most modules do not need it.
-    if name in ("Sweep", "sweep"):
+    if name in __all__:
         from orchestrator import api
 
         return getattr(api, name)

@@ -28,7 +28,7 @@ from orchestrator.planning.arguments import names, seconds
 from orchestrator.planning.dry_run import Capacity
 from orchestrator.planning.options import OURS, ComparisonOptions, SearchOptions
 from orchestrator.planning.placement import AUTO, Cluster, Footprint, slots
-from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan, load_plan
+from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan, exists, load_plan
 from orchestrator.planning.planner import plan_from
 from orchestrator.results import report
 from orchestrator.results.records import Records
@@ -100,6 +100,8 @@ def sweep(
     models: Sequence[str] = ("tardis",),
     estimators: Sequence[str] = (),
     space: str | None = None,
+    sampler: str = "tpe",
+    scheduler: str = "asha",
     set: Mapping[str, Any] | None = None,
     seed: int = 0,
     seeds_per_trial: int = 1,
@@ -143,6 +145,8 @@ def sweep(
             models=_tuple(models),
             estimators=_tuple(estimators) or tuple(ESTIMATORS.names()),
             space=space,
+            sampler=sampler,
+            scheduler=scheduler,
             set=set or {},
             seed=seed,
             seeds_per_trial=seeds_per_trial,
@@ -162,9 +166,10 @@ def sweep(
         )
     )
     outcome = run(plan, address)
-    if outcome.finished and (again := confirmation_of(Records.load(plan))):
+    begun = as_begun(plan)
+    if outcome.finished and (again := confirmation_of(Records.load(begun))):
         run(again, address)
-    return Sweep(plan, outcome.finished)
+    return Sweep(begun, outcome.finished)
 
 
 def compare(
@@ -224,7 +229,8 @@ def compare(
             data=data,
         )
     )
-    return Sweep(plan, run(plan, address).finished)
+    finished = run(plan, address).finished
+    return Sweep(as_begun(plan), finished)
 
 
 def _seconds(duration: float | str) -> float:
@@ -256,7 +262,12 @@ def plan_for(options: SearchOptions | ComparisonOptions) -> SweepPlan:
 
 def run(plan: SweepPlan, address: str | None = None) -> Outcome:
     """Run a plan, whether new or resumed, and write its report."""
-    return run_sweep(plan, address, partial(conclude, plan))
+    return run_sweep(plan, address, conclude)
+
+
+def as_begun(plan: SweepPlan) -> SweepPlan:
+    """The plan as its sweep has saved it: with the data that it found."""
+    return load_plan(plan.name) if exists(plan.name) else plan
 
 
 def conclude(plan: SweepPlan, data: Any, finished: bool) -> list[Event]:

@@ -10,19 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from optuna.trial import TrialState
-
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.common.redaction import masked
-from orchestrator.execution import snapshots
-from orchestrator.execution.study import study_trials
 from orchestrator.planning.plan import SearchPlan, SweepPlan, load_plan, names_here
+from orchestrator.tracking.data_tags import DataRecord, recorded_data
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import Metrics, SweepEnded, TrialEnded, TrialStarted
-from orchestrator.tracking.mlflow_runs import TRIAL, runs_of_sweep
-from orchestrator.tracking.mlflow_store import reach_store
 from orchestrator.tracking.states import State
-from orchestrator.tracking.tracker import Tracker
 from tardis_core.cli import Parser, command
 from tardis_core.errors import UserError
 
@@ -57,6 +51,11 @@ def account_of_log(log: EventLog) -> Account:
 
 def account_of_study(plan: SearchPlan) -> Account:
     """What Optuna has; queued trials are left out."""
+    # Here and below: Optuna and MLflow take seconds to import, and `--help` needs neither.
+    from optuna.trial import TrialState
+
+    from orchestrator.execution.study import study_trials
+
     trials = study_trials(plan.folder, plan.name)
     return Account(
         {
@@ -69,6 +68,9 @@ def account_of_study(plan: SearchPlan) -> Account:
 
 def account_of_mlflow(plan: SweepPlan) -> Account:
     """What the tracking store has."""
+    from orchestrator.tracking.mlflow_runs import TRIAL, runs_of_sweep
+    from orchestrator.tracking.mlflow_store import reach_store
+
     client, experiment_id = reach_store(plan.tracking_uri, plan.experiment)
     account = Account()
     for run in runs_of_sweep(client, experiment_id, plan.sweep_id):
@@ -109,8 +111,19 @@ def compare_status(who: str, theirs: Mapping[int, str], log: Mapping[int, str]) 
     ]
 
 
+def compare_data(plan: SweepPlan, recorded: Sequence[DataRecord]) -> list[str]:
+    """Whether the trials had the data of the plan, and all of them the same."""
+    planned = [str(DataRecord(plan.data_name, plan.data_sha256, True))] if plan.data_name else []
+    names = list(dict.fromkeys([*planned, *map(str, recorded)]))
+    if len(names) < 2:
+        return []
+    return [f"the trials of {plan.name} were measured on different data: {', '.join(names)}"]
+
+
 def examine(plan: SweepPlan, log: EventLog) -> list[str]:
     """Everything that is inconsistent, one sentence each."""
+    from orchestrator.execution import snapshots
+
     recorded = account_of_log(log)
     problems = compare_mlflow(recorded, account_of_mlflow(plan))
     if isinstance(plan, SearchPlan):  # a comparison has no study
@@ -118,6 +131,7 @@ def examine(plan: SweepPlan, log: EventLog) -> list[str]:
     for number in sorted(snapshots.ended_trials(plan.ray_storage)):
         if recorded.status.get(number, RUNNING) == RUNNING:
             problems.append(f"Ray has trial {number} as ended, the log does not")
+    problems += compare_data(plan, recorded_data(plan.folder))
     if log.waiting:
         problems.append(f"{log.waiting} events have not been sent to {masked(plan.tracking_uri)}")
     return problems
@@ -125,6 +139,8 @@ def examine(plan: SweepPlan, log: EventLog) -> list[str]:
 
 def reconcile(plan: SweepPlan, log: EventLog) -> None:
     """Send the whole log again: what MLflow has stays as it is, what it lacks is added."""
+    from orchestrator.tracking.tracker import Tracker
+
     if log.open_trials():
         log.append(SweepEnded("KILLED"))  # they do not run; --resume continues them
     log.mark_sent(0)

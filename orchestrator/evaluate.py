@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from orchestrator.common.outputs import writing_to
-from orchestrator.models import lookup
-from tardis_core.cli import Parser, command
-from tardis_core.evaluation import evaluate_model, evaluation_parent, print_evaluation
+from orchestrator.models.arguments import out_parent, run_parent
+from tardis_core.cli import Parser, command, evaluation_parent
 
 
 def parser() -> Parser:
@@ -20,7 +19,7 @@ def parser() -> Parser:
     return Parser(
         prog="python -m orchestrator.evaluate",
         description=__doc__,
-        parents=[lookup.run_parent(), lookup.out_parent(), evaluation_parent()],
+        parents=[run_parent(), out_parent(), evaluation_parent()],
     )
 
 
@@ -28,6 +27,10 @@ def parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Find the model, evaluate it, write and record the results."""
     options = parser().parse_args(arguments)
+    # Only now: torch and MLflow take seconds to import.
+    from orchestrator.models import lookup
+    from tardis_core.evaluation import evaluate_model, print_evaluation
+
     model = lookup.find(options.run, options.tracking_uri)
     evaluation = evaluate_model(model, options)
     print_evaluation(evaluation, options.json)

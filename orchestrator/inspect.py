@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from orchestrator.common.outputs import writing_to
-from orchestrator.models import lookup
-from tardis_core.analysis.inspection import inspect_model
-from tardis_core.cli import Parser, command, data_parent, device_parent
-from tardis_core.evaluation import split_parent
+from orchestrator.models.arguments import out_parent, run_parent
+from tardis_core.cli import Parser, command, data_parent, device_parent, split_parent
 
 
 def parser() -> Parser:
     """The options of the command."""
-    parents = [lookup.run_parent(), lookup.out_parent(), split_parent()]
+    parents = [run_parent(), out_parent(), split_parent()]
     parser = Parser(
         prog="python -m orchestrator.inspect",
         description=__doc__,
@@ -32,6 +30,10 @@ def parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Find the model, draw it, and print how it uses its memory."""
     options = parser().parse_args(arguments)
+    # Only now: torch and MLflow take seconds to import.
+    from orchestrator.models import lookup
+    from tardis_core.analysis.inspection import inspect_model
+
     model = lookup.find(options.run, options.tracking_uri)
     task = model.task(options.data_dir, options.data)
     network = model.network(options.device)

@@ -8,17 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from orchestrator.common import provenance
 from orchestrator.common.outputs import writing_to
-from orchestrator.execution import node
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Request
 from tardis_core.cli import Parser, command, data_parent, device_parent
-from tardis_core.commands import data_options
 from tardis_core.data.files import write_atomically
 from tardis_core.errors import UserError
+from tardis_core.registry import Names
 from tardis_core.scales import SCALES
 
 ALL = "all"
+REPRODUCTION_NAMES = Names("reproduction", "orchestrator.paper", "", "")
 EXAMPLES = """
 examples:
   python -m orchestrator.reproduce --list                     what can be reproduced, and its cost
@@ -36,7 +35,7 @@ def parser() -> Parser:
         parents=[device_parent(), data_parent()],
     )
     add = parser.add_argument
-    add("name", nargs="?", help=f"one of: {ALL}, {', '.join(REPRODUCTIONS.names())}")
+    add("name", nargs="?", help=f"one of: {ALL}, {', '.join(REPRODUCTION_NAMES.all())}")
     add("--list", action="store_true", help="list what can be reproduced, and its cost")
     add("--scale", default="small", choices=SCALES, help="scale of training (default: small)")
     add("--seed", type=int, default=0, help="seed of simulations and training (default: 0)")
@@ -96,16 +95,20 @@ def listing() -> str:
 
 def _names(name: str | None) -> list[str]:
     if name is None:
-        names = ", ".join(REPRODUCTIONS.names())
+        names = ", ".join(REPRODUCTION_NAMES.all())
         raise UserError(f"name what to reproduce: {ALL}, {names}; --list shows what each costs")
     if name == ALL:
-        return REPRODUCTIONS.names()
-    REPRODUCTIONS.get(name)
+        return REPRODUCTION_NAMES.all()
+    REPRODUCTION_NAMES.check(name)
     return [name]
 
 
 def summary(name: str, request: Request, outcome: Outcome, seconds: float) -> str:
     """One reproduction as Markdown."""
+    from orchestrator.common import provenance
+    from orchestrator.execution import node
+    from tardis_core.commands import data_options
+
     rows = [f"| {row.what} | {row.ours} | {row.paper} |" for row in outcome.rows]
     shown = [path for path in outcome.files if path.suffix == ".png"]
     # A link of Markdown ends at a space.

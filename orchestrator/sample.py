@@ -3,11 +3,9 @@
 import sys
 from collections.abc import Sequence
 
-from orchestrator.models import lookup
+from orchestrator.models.arguments import run_parent
 from tardis_core.cli import Parser, command, device_parent
 from tardis_core.errors import UserError
-from tardis_core.serving.base import PREDICTORS
-from tardis_core.serving.ptb import TextPredictor
 
 
 def parser() -> Parser:
@@ -15,7 +13,7 @@ def parser() -> Parser:
     parser = Parser(
         prog="python -m orchestrator.sample",
         description=__doc__,
-        parents=[lookup.run_parent(), device_parent()],
+        parents=[run_parent(), device_parent()],
     )
     parser.add_argument("--prompt", default="the ", help='start of the text (default: "the ")')
     parser.add_argument("--length", type=int, default=500, help="symbols to add (default: 500)")
@@ -30,6 +28,9 @@ def parser() -> Parser:
 
 
 def _text_tasks() -> list[str]:
+    from tardis_core.serving.base import PREDICTORS
+    from tardis_core.serving.ptb import TextPredictor
+
     return [name for name in PREDICTORS.names() if issubclass(PREDICTORS.get(name), TextPredictor)]
 
 
@@ -37,6 +38,10 @@ def _text_tasks() -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Find the model, read the prompt, and continue it."""
     options = parser().parse_args(arguments)
+    # Only now: torch and MLflow take seconds to import.
+    from orchestrator.models import lookup
+    from tardis_core.serving.ptb import TextPredictor
+
     model = lookup.find(options.run, options.tracking_uri)
     if model.config.task not in _text_tasks():
         raise UserError(

@@ -1,12 +1,15 @@
 """Search for the best settings of a task: `python -m orchestrator.sweep ptb`.
 
-This file is for `python -m` alone, and nothing imports it: an import would replace the function
-`orchestrator.sweep` by this module.
+The module is for `python -m` alone; imported, it is the function of the same name.
 """
 
 import sys
 
-from orchestrator.sweep_command import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    from orchestrator.commands import sweep
+
+    sys.exit(sweep())
+
+from orchestrator import api
+
+sys.modules[__name__] = api.sweep  # type: ignore[assignment]

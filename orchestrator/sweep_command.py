@@ -7,36 +7,41 @@ from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.execution.driver import Outcome, undelivered
 from orchestrator.planning.arguments import search_options
+from orchestrator.planning.options import SearchOptions
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
-from orchestrator.results import leaderboard, report
+from orchestrator.results import failures, leaderboard, report
 from orchestrator.results.records import Records
 from orchestrator.tracking import champion
 from orchestrator.tracking.mlflow_store import reach_store
-from tardis_core.cli import EXIT_INTERRUPTED, command
+from tardis_core.cli import command
 from tardis_core.errors import UserError
 from tardis_core.serving.base import PREDICTORS
 
 
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
+    """The command with its arguments."""
+    return run(search_options(arguments))
+
+
+def run(options: SearchOptions) -> int:
     """Plan, run, confirm the best trials with more seeds if asked to, and print the results."""
-    options = search_options(arguments)
     plan = api.plan_for(options)
     if options.dry_run:
         print(api.describe(plan, options.address))
         return 0
     outcome = api.run(plan, options.address)
-    records = Records.load(plan)
+    records = Records.load(api.as_begun(plan))
     print(f"\n{leaderboard.text(records)}")
     if outcome.finished and (confirmation := api.confirmation_of(records)):
         print(_before(confirmation, plan, outcome), flush=True)
         outcome = api.run(confirmation, options.address)
-        records = Records.load(confirmation)
+        records = Records.load(api.as_begun(confirmation))
     if isinstance(records.plan, ComparisonPlan):
         compared = comparison_runs.of_records(records)
         print(f"\n{comparison_report.text(compared) if compared else 'No trial ran to its end.'}")
     print(f"\n{_closing(plan, records, outcome)}")
-    return 0 if outcome.finished else EXIT_INTERRUPTED
+    return outcome.exit_code
 
 
 def _before(confirmation: ComparisonPlan, plan: SweepPlan, outcome: Outcome) -> str:
@@ -53,6 +58,7 @@ def _closing(plan: SweepPlan, records: Records, outcome: Outcome) -> str:
     if number is not None:
         lines.append(f"best:     {report.command_of(records, number)}")
         lines.append(f"          valid {last.metric} {records.objective(number):.4g}")
+    lines += failures.lines(records)
     lines += undelivered(last, outcome)
     if outcome.finished and not outcome.waiting:
         lines.append(f"champion: {_champion(last)}")
@@ -61,7 +67,7 @@ def _closing(plan: SweepPlan, records: Records, outcome: Outcome) -> str:
     if number is not None:
         lines.append(f"evaluate: python -m orchestrator.evaluate {last.name}")
         lines.append(f"inspect:  python -m orchestrator.inspect {last.name}")
-    if outcome.finished and isinstance(plan, SearchPlan):
+    if outcome.finished and not outcome.failed and isinstance(plan, SearchPlan):
         lines.append(
             f"extend:   python -m orchestrator.sweep --extend {plan.name} --trials +{plan.trials}"
         )

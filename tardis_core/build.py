@@ -20,8 +20,10 @@ def load_data(config: Config, directory: str | None = None, source: str = "auto"
 
 def build_task(config: Config, data: Any) -> Task:
     """The task on its data."""
-    task = TASKS.get(config.task)
-    return task(config.task_settings, data, config.training.batch, config.seed)
+    kind = TASKS.get(config.task)
+    task = kind(config.task_settings, data, config.training.batch, config.seed)
+    task.updates = config.training.updates
+    return task
 
 
 def build_network(config: Config, signature: Signature) -> Network:

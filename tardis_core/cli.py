@@ -7,6 +7,9 @@ from typing import Any, NoReturn
 
 from tardis_core.errors import Diverged, UserError
 
+SPLITS = ("valid", "test")
+READS = ("own", "uniform")
+EXIT_FAILED = 1  # every trial of a sweep failed
 EXIT_USER_ERROR = 2
 EXIT_DIVERGED = 3
 EXIT_INTERRUPTED = 130
@@ -62,6 +65,29 @@ def data_parent() -> Parser:
         default="auto",
         choices=("auto", "real", "standin"),
         help="real refuses a stand-in, standin asks for one (default: auto)",
+    )
+    return parent
+
+
+def evaluation_parent() -> Parser:
+    """A parent parser with the options of every command that evaluates a model."""
+    parent = Parser(add_help=False, parents=[split_parent(), device_parent(), data_parent()])
+    parent.add_argument(
+        "--reads",
+        default="own",
+        choices=READS,
+        help="uniform reads random cells instead of those that TARDIS chooses, which shows what "
+        "its memory contributes (default: own)",
+    )
+    parent.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    return parent
+
+
+def split_parent() -> Parser:
+    """A parent parser with `--split`."""
+    parent = Parser(add_help=False)
+    parent.add_argument(
+        "--split", default="test", choices=SPLITS, help="part of the data (default: test)"
     )
     return parent
 

@@ -135,6 +135,10 @@ def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
         gone = ("memory.fewest", "memory.fewest_from", "training.best_from")
         settings = {key: value for key, value in settings.items() if key not in gone}
         settings["memory.vary_cells_from"] = start
+    if "task.grow_until" in settings:  # it counted updates
+        share = float(settings["task.grow_until"]) / float(settings["training.updates"])
+        rest = {key: value for key, value in settings.items() if key != "task.grow_until"}
+        settings = {**rest, "task.grow_share": share}
     return {key: value for key, value in settings.items() if value != RETIRED.get(key, ...)}
 
 

@@ -4,8 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tardis_core.cli import Parser, command
-from tardis_core.evaluation import evaluate_model, evaluation_parent, load_model, print_evaluation
+from tardis_core.cli import Parser, command, evaluation_parent
 
 
 def parser() -> Parser:
@@ -23,6 +22,9 @@ def parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Load, evaluate, print."""
     options = parser().parse_args(arguments)
+    # Only now: torch takes seconds to import.
+    from tardis_core.evaluation import evaluate_model, load_model, print_evaluation
+
     evaluation = evaluate_model(load_model(Path(options.run)), options)
     print_evaluation(evaluation, options.json)
     return 0

@@ -13,7 +13,6 @@ from typing import Any
 from tardis_core.analysis.details import as_csv, as_text, draw_detail
 from tardis_core.analysis.uniform_reads import with_uniform_reads
 from tardis_core.build import build_task, load_data
-from tardis_core.cli import Parser, data_parent, device_parent
 from tardis_core.config import Config
 from tardis_core.data.files import write_atomically
 from tardis_core.models.network import Network
@@ -22,8 +21,6 @@ from tardis_core.tasks.details import Confusion, Detail
 from tardis_core.training.loop import pick_device
 from tardis_core.training.run_folder import check_data, load_checkpoint, load_network
 
-SPLITS: tuple[Split, ...] = ("valid", "test")
-READS = ("own", "uniform")
 BEST = "best.pt"  # the best weights, in the folder of a run
 
 
@@ -135,29 +132,6 @@ class Evaluation:
             draw_detail(detail, plot, f"{self.model.title}, {self.prefix}")
             paths += [table, plot]
         return paths
-
-
-def evaluation_parent() -> Parser:
-    """A parent parser with the options of every command that evaluates a model."""
-    parent = Parser(add_help=False, parents=[split_parent(), device_parent(), data_parent()])
-    parent.add_argument(
-        "--reads",
-        default="own",
-        choices=READS,
-        help="uniform reads random cells instead of those that TARDIS chooses, which shows what "
-        "its memory contributes (default: own)",
-    )
-    parent.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    return parent
-
-
-def split_parent() -> Parser:
-    """A parent parser with `--split`."""
-    parent = Parser(add_help=False)
-    parent.add_argument(
-        "--split", default="test", choices=SPLITS, help="part of the data (default: test)"
-    )
-    return parent
 
 
 def evaluate_model(model: TrainedModel, options: argparse.Namespace) -> Evaluation:

@@ -6,17 +6,15 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tardis_core.cli import Parser, command, data_parent
-from tardis_core.data import ptb
 from tardis_core.errors import UserError
-from tardis_core.models.baselines.maxent import MaxEnt, MaxEntConfig
-from tardis_core.models.baselines.ngram import KneserNey
-from tardis_core.settings import help_of
-from tardis_core.tasks.ptb import END_OF_LINE, bits
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tardis_core.data.ptb import TextCorpus
 
 
 class NgramModel(Protocol):
@@ -25,7 +23,7 @@ class NgramModel(Protocol):
     def __len__(self) -> int:
         """Its size."""
 
-    def nats(self, text: np.ndarray) -> np.ndarray:
+    def nats(self, text: "np.ndarray") -> "np.ndarray":
         """-ln P of every symbol of a text, each from those before it."""
 
 
@@ -35,19 +33,27 @@ class Kind(NamedTuple):
     title: str
     size: str  # what its length counts
     orders: str  # by default
-    make: Callable[[Namespace, ptb.TextCorpus, int], NgramModel]
+    make: Callable[[Namespace, "TextCorpus", int], NgramModel]
 
 
-def _kneser_ney(options: Namespace, corpus: ptb.TextCorpus, order: int) -> KneserNey:
+def _kneser_ney(options: Namespace, corpus: "TextCorpus", order: int) -> NgramModel:
+    from tardis_core.models.baselines.ngram import KneserNey
+
     return KneserNey(corpus.train, len(corpus.symbols), order, before=_end_of_line(corpus))
 
 
-def _maxent(options: Namespace, corpus: ptb.TextCorpus, order: int) -> MaxEnt:
-    config = MaxEntConfig(order, options.rows, options.epochs, options.rate)
+def _maxent(options: Namespace, corpus: "TextCorpus", order: int) -> NgramModel:
+    from tardis_core.models.baselines.maxent import MaxEnt, MaxEntConfig
+
+    training = {name: getattr(options, name) for name in TRAINING}
+    given = {name: value for name, value in training.items() if value is not None}
+    config = MaxEntConfig(order, **given)
     return MaxEnt(corpus.train, len(corpus.symbols), config, before=_end_of_line(corpus))
 
 
-def _end_of_line(corpus: ptb.TextCorpus) -> int:
+def _end_of_line(corpus: "TextCorpus") -> int:
+    from tardis_core.tasks.ptb import END_OF_LINE
+
     return corpus.symbols.index(END_OF_LINE)
 
 
@@ -55,8 +61,12 @@ KINDS = {
     "kneser-ney": Kind("interpolated Kneser-Ney", "n-grams", "6,7,8,9,10,11", _kneser_ney),
     "maxent": Kind("maximum-entropy n-grams", "weights", "10", _maxent),
 }
-DEFAULTS = MaxEntConfig()
-HELP = help_of(DEFAULTS)
+# The settings of maxent with their types and help; their defaults are those of `MaxEntConfig`.
+TRAINING: dict[str, tuple[type, str]] = {
+    "rows": (int, "number of rows of weights that contexts are hashed to (default: 2097152)"),
+    "epochs": (int, "passes over the text (default: 2)"),
+    "rate": (float, "learning rate at the beginning; it falls linearly to 0 (default: 0.1)"),
+}
 
 
 def parser() -> Parser:
@@ -77,10 +87,8 @@ def parser() -> Parser:
         help=f"lengths of n-grams to try; validation chooses (default of {defaults})",
     )
     maxent = parser.add_argument_group("training of maxent")
-    for name in ("rows", "epochs", "rate"):
-        default = getattr(DEFAULTS, name)
-        text = f"{HELP[name]} (default: {default})"
-        maxent.add_argument(f"--{name}", type=type(default), default=default, help=text)
+    for name, (kind, text) in TRAINING.items():
+        maxent.add_argument(f"--{name}", type=kind, help=text)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return parser
 
@@ -91,6 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     kind = KINDS[options.model]
     orders = _orders(options.orders or kind.orders)
+    # Only now: torch takes seconds to import.
+    from tardis_core.data import ptb
+
     corpus = ptb.load(options.data_dir, options.data)
     rows = [measure(corpus, order, partial(kind.make, options)) for order in orders]
     best = min(rows, key=lambda row: row["valid_bpc"])
@@ -118,7 +129,7 @@ def _orders(text: str) -> list[int]:
 
 
 def measure(
-    corpus: ptb.TextCorpus, order: int, make: Callable[[ptb.TextCorpus, int], NgramModel]
+    corpus: "TextCorpus", order: int, make: Callable[["TextCorpus", int], NgramModel]
 ) -> dict[str, Any]:
     """BPC of one order on validation and test, its size, and how long counting or training took."""
     started = time.perf_counter()
@@ -136,7 +147,9 @@ def measure(
     }
 
 
-def _bpc(model: NgramModel, text: np.ndarray) -> float:
+def _bpc(model: NgramModel, text: "np.ndarray") -> float:
+    from tardis_core.tasks.ptb import bits
+
     return bits(float(model.nats(text).sum()), len(text))
 
 

@@ -12,13 +12,18 @@ for, so a new file with a decorated class needs no list to be edited.
 """
 
 import importlib
+import importlib.util
 import pkgutil
-from collections.abc import Callable
-from typing import Generic, TypeVar
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
 
 from tardis_core.errors import UserError, choices
 
 T = TypeVar("T")
+_REGISTERED = re.compile(r"""^@?[A-Z]+\.register\(["']([^"']+)["']\)""", re.MULTILINE)
 
 
 class Registry(Generic[T]):
@@ -45,9 +50,7 @@ class Registry(Generic[T]):
         """The class registered as `name`."""
         self._import_all()
         if name not in self._entries:
-            raise UserError(
-                f"unknown {self.kind} {name!r}; choose one of: {choices(self._entries)}"
-            )
+            raise unknown(self.kind, name, self._entries)
         return self._entries[name]
 
     def names(self) -> list[str]:
@@ -62,3 +65,48 @@ class Registry(Generic[T]):
         for module in pkgutil.walk_packages(package.__path__, f"{self._package}."):
             importlib.import_module(module.name)
         self._imported = True
+
+
+class Names(NamedTuple):
+    """The names of a registry without its classes, whose modules take seconds to import.
+
+    They are read from the source of the package; once its registry `module.attribute` has been
+    imported that answers, since others may have registered classes of their own.
+    """
+
+    kind: str
+    package: str
+    module: str
+    attribute: str
+
+    def all(self) -> list[str]:
+        """All names, sorted."""
+        loaded = sys.modules.get(self.module)
+        if loaded is not None and hasattr(loaded, self.attribute):
+            names: list[str] = getattr(loaded, self.attribute).names()
+            return names
+        return sorted(_names_in(self.package))
+
+    def check(self, name: str) -> None:
+        """Raise `UserError` for a name that is not registered."""
+        if name not in self.all():
+            raise unknown(self.kind, name, self.all())
+
+
+def _names_in(package: str) -> list[str]:
+    spec = importlib.util.find_spec(package)
+    folders = [] if spec is None else spec.submodule_search_locations or []
+    paths = (path for folder in folders for path in Path(folder).rglob("*.py"))
+    return [name for path in paths for name in _REGISTERED.findall(path.read_text("utf-8"))]
+
+
+def unknown(kind: str, name: str, names: Iterable[str]) -> UserError:
+    """The error about a name that is not registered."""
+    return UserError(f"unknown {kind} {name!r}; choose one of: {choices(names)}")
+
+
+TASK_NAMES = Names("task", "tardis_core.tasks", "tardis_core.tasks.base", "TASKS")
+MODEL_NAMES = Names("model", "tardis_core.models", "tardis_core.models.base", "MODELS")
+ESTIMATOR_NAMES = Names(
+    "estimator", "tardis_core.estimators", "tardis_core.estimators.base", "ESTIMATORS"
+)

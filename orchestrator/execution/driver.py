@@ -17,23 +17,25 @@ from orchestrator.execution import node, preflight
 from orchestrator.execution.cluster import reach, start_ray
 from orchestrator.execution.tuner import ended, run
 from orchestrator.execution.view import View
-from orchestrator.planning.configs import base_config
+from orchestrator.planning import sweep_data
 from orchestrator.planning.placement import slots
 from orchestrator.planning.plan import SweepPlan
+from orchestrator.planning.sweep_data import SweepData
+from orchestrator.tracking.data_tags import DataRecord, recorded_data
 from orchestrator.tracking.delivery import REFUSED
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import Event, SweepEnded, SweepStarted
 from orchestrator.tracking.mlflow_store import prepare_store
 from orchestrator.tracking.tracker import Tracker
-from tardis_core.build import load_data
+from tardis_core.cli import EXIT_FAILED, EXIT_INTERRUPTED
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import UserError
-from tardis_core.tasks.base import TASKS
 
 FLUSH_SECONDS = 60
 
-# Writes the report of a sweep from its data and whether it finished; returns what to record of it.
-Conclude = Callable[[Any, bool], list[Event]]
+# Writes the report of a sweep from its plan, its data and whether it finished; returns what to
+# record of it.
+Conclude = Callable[[SweepPlan, Any, bool], list[Event]]
 
 
 class Outcome(NamedTuple):
@@ -42,6 +44,12 @@ class Outcome(NamedTuple):
     finished: bool  # all trials have ended, or the time is up; otherwise it can be resumed
     waiting: int  # events that could not be delivered; they are kept in the sweep's folder
     refused: int  # events that the store refused; they are kept there, too
+    failed: bool = False  # it finished, and every trial has failed
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command that ran the sweep."""
+        return EXIT_FAILED if self.failed else 0 if self.finished else EXIT_INTERRUPTED
 
 
 def run_sweep(plan: SweepPlan, address: str | None, conclude: Conclude) -> Outcome:
@@ -54,25 +62,31 @@ def run_sweep(plan: SweepPlan, address: str | None, conclude: Conclude) -> Outco
     if plan.folder.exists():
         permissions.check_folder(plan.folder)
     reach(address)  # before anything is written
-    data = load_data(base_config(plan), plan.data_dir, plan.data)
+    loaded = sweep_data.load(_with_recorded_data(plan))
+    plan = loaded.plan
     prepare_store(plan.tracking_uri, plan.experiment)
     with _opened(plan) as (log, tracker):
         max_concurrent = slots(plan, start_ray(address, plan.folder / "ray.log"))
         preflight.check(plan, max_concurrent)
         plan.save()
     with closing(log):
-        return _run(plan, data, max_concurrent, log, tracker, conclude)
+        return _run(loaded, max_concurrent, log, tracker, conclude)
+
+
+def _with_recorded_data(plan: SweepPlan) -> SweepPlan:
+    """The plan with the name of its data, which older versions wrote only to the event log."""
+    recorded = [] if plan.data_name else recorded_data(plan.folder)
+    return sweep_data.named_after(plan, *recorded[0]) if recorded else plan
 
 
 def _run(
-    plan: SweepPlan,
-    data: Any,
+    loaded: SweepData,
     max_concurrent: int,
     log: EventLog,
     tracker: Tracker,
     conclude: Conclude,
 ) -> Outcome:
-    source = TASKS.get(plan.task).provenance(base_config(plan).task_settings, data)
+    plan, data, source = loaded
     print(_headline(plan, source, max_concurrent), flush=True)
     log.append(SweepStarted(plan.name, _tags(plan, source), _params(plan)))
     tracker.start()
@@ -82,7 +96,7 @@ def _run(
             run(plan, data, max_concurrent, [view])
         out_of_time = 0 < plan.time_budget <= time.monotonic() - started
         finished = ended(plan) >= plan.trials or out_of_time  # otherwise it was Ctrl-C
-        log.append(*conclude(data, finished))
+        log.append(*conclude(plan, data, finished))
     except BaseException as error:
         with suppress(OSError):  # the disk may still be full
             log.append(SweepEnded("FAILED"))
@@ -93,8 +107,9 @@ def _run(
                 f"{plan.name}: nothing that was written is lost"
             ) from error
         raise
-    log.append(SweepEnded("FINISHED" if finished else "KILLED"))
-    return Outcome(finished, tracker.close(FLUSH_SECONDS), tracker.refused)
+    failed = finished and log.all_failed()
+    log.append(SweepEnded("FAILED" if failed else "FINISHED" if finished else "KILLED"))
+    return Outcome(finished, tracker.close(FLUSH_SECONDS), tracker.refused, failed)
 
 
 @contextmanager
@@ -160,13 +175,8 @@ def _params(plan: SweepPlan) -> dict[str, Any]:
 def _tags(plan: SweepPlan, source: Provenance) -> dict[str, str]:
     return {
         **plan.tags,
-        **data_tags(source),
+        **DataRecord(source.name, source.sha256, source.real).tags,
         "git_commit": provenance.git_commit(),
         "hardware": provenance.hardware(),
         **{f"version.{name}": value for name, value in node.versions().items()},
     }
-
-
-def data_tags(source: Provenance) -> dict[str, str]:
-    """The data that a sweep was measured on, as tags."""
-    return {"data": source.name, "data.real": str(source.real), "data.sha256": source.sha256}

@@ -10,10 +10,10 @@ import torch
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from orchestrator.planning.configs import base_config, first_configs
+from orchestrator.planning import sweep_data
+from orchestrator.planning.configs import first_configs
 from orchestrator.planning.placement import Footprint
 from orchestrator.planning.plan import SweepPlan
-from tardis_core.build import load_data
 from tardis_core.config import Config
 from tardis_core.errors import UserError
 from tardis_core.text import error_line
@@ -27,7 +27,7 @@ CONTEXT_BYTES = 0.6e9  # what CUDA itself takes of a GPU for every process
 
 def footprint(plan: SweepPlan) -> Footprint | None:
     """What a trial takes on the GPU node with the least room; None if all GPUs are busy."""
-    data = load_data(base_config(plan), plan.data_dir, plan.data)
+    data = sweep_data.load(plan).values
     configs, seeds = first_configs(plan), plan.protocol.seeds
     asked = ask_gpu_nodes(measure, lambda _: 1, configs, seeds, ray.put(data))
     answers = _answers(asked, MEASURE_PATIENCE)

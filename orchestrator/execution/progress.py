@@ -30,7 +30,7 @@ class Snapshot:
     plan: SweepPlan
     rows: Mapping[int, Row]
     seconds: float = 0.0  # since this start of the sweep
-    ended_before: int = 0  # trials that had ended at this start
+    results_before: int = 0  # of all trials, at this start
 
     @property
     def ended(self) -> int:
@@ -55,10 +55,33 @@ class Snapshot:
             f"{states[State.PRUNED]} pruned, {states[State.FAILED]} failed"
         )
 
+    @property
+    def new_results(self) -> int:
+        """The results of this start; a resumed trial repeats earlier ones, which do not count."""
+        return sum(row.results for row in self.rows.values()) - self.results_before
+
+    def results_left(self) -> float:
+        """How many results are still to come, if trials are pruned as often as so far."""
+        waiting = self.plan.trials - len(self.rows)
+        running = (row for row in self.rows.values() if not row.state.ended)
+        return waiting * self._expected(0) + sum(
+            self._expected(row.results) - row.results for row in running
+        )
+
+    def _expected(self, results: int) -> float:
+        """The results that a trial which has so many will have at its end, by those that ended."""
+        ends = [
+            row.results
+            for row in self.rows.values()
+            if row.state.ended and row.state is not State.FAILED and row.results > results
+        ]
+        # One more stands for the unknown: a trial that runs to its end.
+        return (sum(ends) + max(results, self.plan.reports)) / (len(ends) + 1)
+
     def time_left(self) -> float | None:
         """Seconds, estimated from the pace of this start; None before there is a pace."""
-        done, left = self.done - self.ended_before, self.plan.trials - self.done
-        estimates = [self.seconds / done * left] if done > 0 else []
+        left = self.results_left()
+        estimates = [self.seconds / self.new_results * left] if self.new_results > 0 else []
         if self.plan.time_budget:
             estimates.append(self.plan.time_budget - self.seconds)
         return min(estimates) if estimates and left > 0 else None

@@ -36,7 +36,7 @@ class View(TrialEnds):
     def __init__(self, plan: SweepPlan) -> None:
         self.plan = plan
         self.rows: dict[int, Row] = {}
-        self._ended_before = 0
+        self._results_before = 0
         self._started = self._shown = time.time()
         self._display: Live | None = None
 
@@ -63,12 +63,13 @@ class View(TrialEnds):
         return sys.stdout.isatty()
 
     def setup(self, *arguments: Any, **info: Any) -> None:
-        """Start with the trials that have ended before, if the sweep is resumed or extended."""
+        """Start with the trials of before, if the sweep is resumed or extended."""
         path = self.plan.folder / LOG
         events = (event for event, _ in scan(path)) if path.exists() else ()
-        past = rows_of(events, self.plan)
-        self.rows = {number: row for number, row in past.items() if row.state.ended}
-        self._ended_before = len(self.rows)
+        self.rows = rows_of(events, self.plan)
+        for row in self.rows.values():
+            row.state = row.state if row.state.ended else State.STOPPED  # until Ray starts it
+        self._results_before = sum(row.results for row in self.rows.values())
         self._started = self._shown = time.time()
         if self.live:
             self._draw()
@@ -83,13 +84,16 @@ class View(TrialEnds):
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        self._row(trial)
+        self._row(trial).state = State.RUNNING
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
         row = self._row(trial)
-        row.results = int(result.get("training_iteration", row.results))
+        results = int(result.get("training_iteration", row.results))
+        if results < row.results:
+            return  # repeated by a trial that was resumed
+        row.results = results
         if has_objective(result):
             row.value = result[OBJECTIVE]
 
@@ -110,7 +114,7 @@ class View(TrialEnds):
 
     def snapshot(self) -> Snapshot:
         """Where the sweep is now."""
-        return Snapshot(self.plan, self.rows, time.time() - self._started, self._ended_before)
+        return Snapshot(self.plan, self.rows, time.time() - self._started, self._results_before)
 
     def _row(self, trial: Trial) -> Row:
         number = number_of(trial)

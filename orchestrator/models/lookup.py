@@ -23,7 +23,6 @@ from orchestrator.planning.plan import PLAN_FILE, SWEEPS_DIR, SweepPlan, load_pl
 from orchestrator.results.records import Records
 from orchestrator.tracking.mlflow_runs import SWEEP, TRIAL, clean_name, run_of_trial
 from orchestrator.tracking.mlflow_store import existing_store, reason
-from tardis_core.cli import Parser
 from tardis_core.errors import UserError
 from tardis_core.evaluation import BEST, TrainedModel, load_model
 from tardis_core.tasks.base import Task
@@ -52,31 +51,6 @@ class RecordedModel(TrainedModel):
     def task(self, data_dir: str | None = None, data: str = "auto") -> Task:
         """The task on the data that the run was trained on; other data is refused."""
         return super().task(data_dir or self.data_dir, self.data if data == "auto" else data)
-
-
-def run_parent() -> Parser:
-    """A parent parser with RUN and the store to look it up in."""
-    parent = Parser(add_help=False)
-    parent.add_argument(
-        "run",
-        metavar="RUN",
-        help="folder of a run, checkpoint file, name of a sweep (its best trial), or MLflow run id",
-    )
-    parent.add_argument(
-        "--tracking-uri",
-        default="",
-        help="MLflow tracking URI (default: ./mlflow.db)",
-    )
-    return parent
-
-
-def out_parent() -> Parser:
-    """A parent parser with `--out`."""
-    parent = Parser(add_help=False)
-    parent.add_argument(
-        "--out", metavar="DIR", help="folder for the results (default: in the folder of the run)"
-    )
-    return parent
 
 
 def find(run: str, tracking_uri: str) -> RecordedModel:

@@ -7,12 +7,10 @@ from typing import Any
 
 from orchestrator.planning.options import OURS, ComparisonOptions, SearchOptions
 from orchestrator.planning.placement import AUTO, MAX_TRIALS_PER_GPU
-from orchestrator.planning.plan import AGGREGATES
+from orchestrator.planning.plan import AGGREGATES, SAMPLERS, SCHEDULERS
 from tardis_core.cli import Parser, SettingAction, data_parent
-from tardis_core.estimators.base import ESTIMATORS
-from tardis_core.models.base import MODELS
+from tardis_core.registry import ESTIMATOR_NAMES, MODEL_NAMES, TASK_NAMES
 from tardis_core.scales import SCALES
-from tardis_core.tasks.base import TASKS
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SWEEP = "Search for the best settings of a task: `python -m orchestrator.sweep ptb`."
@@ -105,15 +103,26 @@ def _search_parser() -> Parser:
         "--estimators",
         type=names,
         metavar="NAME,...",
-        help=f"gradient estimators to search over (default: {','.join(ESTIMATORS.names())})",
+        help=f"gradient estimators to search over (default: {','.join(ESTIMATOR_NAMES.all())})",
     )
     add(
         "--models",
         type=names,
         metavar="NAME,...",
-        help=f"models to search over, of {','.join(MODELS.names())} (default: tardis)",
+        help=f"models to search over, of {','.join(MODEL_NAMES.all())} (default: tardis)",
     )
     add("--space", metavar="FILE", help="a search space of your own, a Python file")
+    add(
+        "--sampler",
+        choices=SAMPLERS,
+        help="how settings are proposed (default: tpe); grid tries every combination of a space "
+        "with steps",
+    )
+    add(
+        "--scheduler",
+        choices=SCHEDULERS,
+        help="which trials are stopped early (default: asha); none stops no trial",
+    )
     add(
         "--seeds-per-trial",
         type=int,
@@ -154,7 +163,7 @@ def _comparison_parser() -> Parser:
         type=names,
         metavar="NAME,...",
         help="models to train, as in the paper's table or with their defaults, of "
-        f"{','.join(MODELS.names())} (default: {','.join(OURS)})",
+        f"{','.join(MODEL_NAMES.all())} (default: {','.join(OURS)})",
     )
     add(
         "--candidate",
@@ -179,7 +188,7 @@ def _shared_parent() -> Parser:
     """The options that searches and comparisons share."""
     parent = _parser(add_help=False)
     add = parent.add_argument
-    add("task", nargs="?", help=f"one of: {', '.join(TASKS.names())}")
+    add("task", nargs="?", help=f"one of: {', '.join(TASK_NAMES.all())}")
     add("--resume", metavar="NAME", help="continue a sweep that was stopped")
     add("--dry-run", action="store_true", help="print the plan and exit")
     add("--name", help="name of the sweep (default: task, scale and time)")

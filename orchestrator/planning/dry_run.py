@@ -7,11 +7,10 @@ import torch
 
 import search_spaces
 from orchestrator.common.redaction import masked
-from orchestrator.planning.configs import base_config, first_configs, space_of
+from orchestrator.planning import sweep_data
+from orchestrator.planning.configs import first_configs, space_of
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
-from tardis_core.build import load_data
 from tardis_core.config import Config
-from tardis_core.tasks.base import TASKS
 from tardis_core.text import duration
 from tardis_core.training.loop import Trainer
 
@@ -29,9 +28,7 @@ class Capacity(NamedTuple):
 
 def describe(plan: SweepPlan, cluster: Capacity) -> str:
     """What would be searched or compared, on what, for how long, and where the results would go."""
-    config = base_config(plan)
-    data = load_data(config, plan.data_dir, plan.data)
-    source = TASKS.get(plan.task).provenance(config.task_settings, data)
+    plan, data, source = sweep_data.load(plan)
     lines = [
         f"sweep {plan.name}: {plan.trials} trials of {plan.task}, scale {plan.scale}",
         "",
@@ -65,7 +62,8 @@ def _space(plan: SearchPlan) -> list[str]:
     rows = search_spaces.describe(space.inner, plan.scale, plan.estimators, plan.models)
     width = max(len(name) for name, _ in rows)
     lines = [f"  {name:<{width}}  {text}" for name, text in rows]
-    guesses = space.first_guesses()
+    lines += ["", f"proposed by {plan.sampler}, stopped early by {plan.scheduler}"]
+    guesses = [] if plan.sampler == "grid" else space.first_guesses()
     lines += ["", f"tried first: {len(guesses) or 'nothing in particular'}"]
     return lines + ["  " + ", ".join(f"{k}={v}" for k, v in each.items()) for each in guesses]
 

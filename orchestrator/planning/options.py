@@ -6,14 +6,11 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any
 
 from orchestrator.planning.placement import AUTO
-from orchestrator.planning.plan import AGGREGATES
+from orchestrator.planning.plan import AGGREGATES, SAMPLERS, SCHEDULERS
 from tardis_core.data.files import check_source
 from tardis_core.errors import require
-from tardis_core.estimators.base import ESTIMATORS
-from tardis_core.models.base import MODELS
-from tardis_core.registry import Registry
+from tardis_core.registry import ESTIMATOR_NAMES, MODEL_NAMES, TASK_NAMES, Names
 from tardis_core.scales import SCALES
-from tardis_core.tasks.base import TASKS
 
 OURS = ("tardis", "lstm")  # models of the rows that the paper's authors trained themselves
 
@@ -43,7 +40,7 @@ class SweepOptions:
     def __post_init__(self) -> None:
         """Raise `UserError` for a value that no sweep can have."""
         if self.task:
-            TASKS.get(self.task)
+            TASK_NAMES.check(self.task)
         require(
             not self.scale or self.scale in SCALES,
             f"unknown scale {self.scale!r}; choose one of: {', '.join(SCALES)}",
@@ -83,8 +80,10 @@ class SearchOptions(SweepOptions):
     trials: int | None = None  # None: by the scale
     time_budget: float = 0.0  # seconds; 0: no limit
     models: tuple[str, ...] = ("tardis",)
-    estimators: tuple[str, ...] = field(default_factory=lambda: tuple(ESTIMATORS.names()))
+    estimators: tuple[str, ...] = field(default_factory=lambda: tuple(ESTIMATOR_NAMES.all()))
     space: str | None = None
+    sampler: str = "tpe"
+    scheduler: str = "asha"
     seeds_per_trial: int = 1
     aggregate: str = "worst"
     grace: float = 1 / 9
@@ -92,16 +91,15 @@ class SearchOptions(SweepOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_names("model", self.models, MODELS)
-        _check_names("estimator", self.estimators, ESTIMATORS)
+        _check_names(MODEL_NAMES, self.models)
+        _check_names(ESTIMATOR_NAMES, self.estimators)
         if self.trials is not None:
             _check_count("trials", self.trials, 1)
         _check_count("seeds_per_trial", self.seeds_per_trial, 1)
         _check_count("confirm_seeds", self.confirm_seeds, 0)
-        require(
-            self.aggregate in AGGREGATES,
-            f"--aggregate must be one of {', '.join(AGGREGATES)}, not {self.aggregate!r}",
-        )
+        _check_choice("sampler", self.sampler, SAMPLERS)
+        _check_choice("scheduler", self.scheduler, SCHEDULERS)
+        _check_choice("aggregate", self.aggregate, AGGREGATES)
         require(0 <= self.grace <= 1, f"--grace must be a share from 0 to 1, not {self.grace}")
 
 
@@ -119,7 +117,7 @@ class ComparisonOptions(SweepOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_names("model", self.models, MODELS)
+        _check_names(MODEL_NAMES, self.models)
         _check_count("seeds", self.seeds, 1)
         if self.parameters is not None:
             _check_count("parameters", self.parameters, 1)
@@ -139,11 +137,15 @@ def _check_count(name: str, value: int, least: int) -> None:
     require(isinstance(value, int) and value >= least, f"{rule}, not {value}")
 
 
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    require(value in choices, f"{_flag(name)} must be one of {', '.join(choices)}, not {value!r}")
+
+
 def _is_gpu_count(value: float) -> bool:
     return 0 <= value <= 1 or (1 < value < math.inf and value == int(value))
 
 
-def _check_names(kind: str, names: tuple[str, ...], registry: Registry[type]) -> None:
-    require(bool(names), f"name at least one {kind}: {', '.join(registry.names())}")
+def _check_names(registered: Names, names: tuple[str, ...]) -> None:
+    require(bool(names), f"name at least one {registered.kind}: {', '.join(registered.all())}")
     for name in names:
-        registry.get(name)
+        registered.check(name)

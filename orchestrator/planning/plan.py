@@ -20,6 +20,8 @@ NAME_RULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 SWEEPS_DIR = Path("sweeps")  # all sweeps of a working folder
 PLAN_FILE = "sweep.json"
 SPACE_FILE = "space.py"  # the copy of a user's own search space
+SAMPLERS = ("tpe", "random", "gp", "cmaes", "grid")  # how settings are proposed
+SCHEDULERS = ("asha", "hyperband", "median", "none")  # which trials are stopped early
 AGGREGATES = ("mean", "worst")  # how the seeds of one trial become one number
 # Names of fields in files that older versions wrote.
 OLD_NAMES = {"judge": "aggregate", "replicates": "confirm_seeds", "replicates_of": "confirms"}
@@ -83,8 +85,10 @@ class SweepPlan(ABC):
     time_budget: float = 0.0  # seconds; 0: no limit
     storage: str = ""  # where Ray keeps trials and checkpoints; empty: the folder of the sweep
     tracking_uri: str = ""
-    data_dir: str | None = None
+    data_dir: str | None = None  # in full once the sweep has begun
     data: str = "auto"
+    data_name: str = ""  # of the data that its trials have; empty before the first start
+    data_sha256: str = ""
     sweep_id: str = field(default_factory=new_id)
 
     @property
@@ -163,6 +167,8 @@ class SearchPlan(SweepPlan):
     models: tuple[str, ...] = ("tardis",)
     estimators: tuple[str, ...] = ("gumbel", "reinforce")
     space: str | None = None  # a user's file instead of search_spaces
+    sampler: str = "tpe"
+    scheduler: str = "asha"
     seeds_per_trial: int = 1
     aggregate: str = "worst"  # of the seeds of a trial: mean | worst
     grace: float = 1 / 9  # share of its validations before which no trial is stopped

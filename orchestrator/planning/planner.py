@@ -4,8 +4,9 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
+import search_spaces
 from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.planning import sizing
 from orchestrator.planning.arguments import names
@@ -28,6 +29,8 @@ from tardis_core.config import has_setting, make_config
 from tardis_core.errors import UserError
 from tardis_core.tasks.base import TASKS
 
+Plan = TypeVar("Plan", bound=SweepPlan)
+MAX_GRID = 10_000  # combinations that are tried without being asked for
 DEFAULT_TRIALS = {"smoke": 6, "small": 40, "paper": 100}
 
 
@@ -52,8 +55,8 @@ def plan_from(
 
 def _search(options: SearchOptions, cluster: Cluster) -> SweepPlan:
     if options.resume:
-        options.check_nothing_but("resume")
-        return load_plan(options.resume)
+        options.check_nothing_but("resume", "data_dir")
+        return _found_at(options.data_dir, load_plan(options.resume))
     if options.extend:
         return _extended(options)
     if not options.task:
@@ -61,9 +64,14 @@ def _search(options: SearchOptions, cluster: Cluster) -> SweepPlan:
     return _new_search(options, cluster)
 
 
+def _found_at(directory: str | None, plan: Plan) -> Plan:
+    """The plan of a sweep whose data may have moved."""
+    return replace(plan, data_dir=directory) if directory else plan
+
+
 def _extended(options: SearchOptions) -> SearchPlan:
-    options.check_nothing_but("extend", "trials")
-    plan = load_plan(options.extend)
+    options.check_nothing_but("extend", "trials", "data_dir")
+    plan = _found_at(options.data_dir, load_plan(options.extend))
     if not isinstance(plan, SearchPlan):
         raise UserError(
             f"only a search can be extended, and {plan.name} is a comparison; compare again with "
@@ -84,6 +92,8 @@ def _new_search(options: SearchOptions, cluster: Cluster) -> SearchPlan:
         models=options.models,
         estimators=options.estimators,
         space=options.space,
+        sampler=options.sampler,
+        scheduler=options.scheduler,
         seeds_per_trial=options.seeds_per_trial,
         aggregate=options.aggregate,
         grace=options.grace,
@@ -91,7 +101,26 @@ def _new_search(options: SearchOptions, cluster: Cluster) -> SearchPlan:
         time_budget=options.time_budget,
     )
     _check_trials(plan)
+    if plan.sampler == "grid":
+        plan = _whole_grid(plan, options.trials)
     return place(plan, options.gpus_per_trial, options.cpus_per_trial, cluster)
+
+
+def _whole_grid(plan: SearchPlan, trials: int | None) -> SearchPlan:
+    """The plan with as many trials as the grid has combinations, or fewer if `trials` says so."""
+    limit = trials or MAX_GRID
+    try:
+        size = search_spaces.count_combinations(space_of(plan), limit)
+    except ValueError as error:
+        raise UserError(
+            f"{error}; fix it with --set, or give its values in a --space of your own"
+        ) from error
+    if size > limit and not trials:
+        raise UserError(
+            f"the grid has more than {MAX_GRID:,} combinations; fix settings with --set, or give a "
+            "number of --trials, which are drawn from it"
+        )
+    return replace(plan, trials=min(size, limit))
 
 
 def _check_trials(plan: SearchPlan) -> None:
@@ -158,8 +187,8 @@ def _default_scale(options: SweepOptions, cluster: Cluster) -> str:
 
 def _comparison(options: ComparisonOptions, cluster: Cluster) -> ComparisonPlan:
     if options.resume:
-        options.check_nothing_but("resume")
-        return _begun_comparison(options.resume)
+        options.check_nothing_but("resume", "data_dir")
+        return _found_at(options.data_dir, _begun_comparison(options.resume))
     if not options.task:
         raise UserError(f"name a task: {', '.join(TASKS.names())}; or --resume, --runs or --sweeps")
     common = _common(options, cluster, "compare")

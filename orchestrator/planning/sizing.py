@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from orchestrator.planning import sweep_data
 from orchestrator.planning.configs import base_config, trial_config
 from orchestrator.planning.plan import Candidate, ComparisonPlan
-from tardis_core.build import build_network, build_task, load_data
+from tardis_core.build import build_network, build_task
 from tardis_core.config import Config
 from tardis_core.errors import UserError
 from tardis_core.tasks.base import Signature
@@ -21,8 +22,7 @@ def with_parameters(plan: ComparisonPlan, parameters: int) -> ComparisonPlan:
 
     A candidate whose hidden size is given keeps it.
     """
-    config = base_config(plan)
-    signature = build_task(config, load_data(config, plan.data_dir, plan.data)).signature
+    signature = build_task(base_config(plan), sweep_data.load(plan).values).signature
     candidates = [_sized(each, plan, signature, parameters) for each in plan.candidates]
     return replace(plan, candidates=tuple(candidates))
 

@@ -20,7 +20,7 @@ from orchestrator.tracking.events import (
     TrialStarted,
 )
 from orchestrator.tracking.states import State
-from tardis_core.config import Config, make_config
+from tardis_core.config import Config, config_from_dict
 from tardis_core.training.best import best_row, phase_start
 
 # The first columns of a table of trials; those of the settings follow.
@@ -65,9 +65,9 @@ class TrialRecord:
 
     def config(self) -> Config:
         """The configuration that the trial ran with."""
-        task, model, estimator, scale, seed = (self.params[name] for name in NAMES)
+        names = {name: self.params[name] for name in NAMES}
         settings = {key: value for key, value in self.params.items() if key not in NAMES}
-        return make_config(task, model, estimator, scale, int(seed), settings)
+        return config_from_dict({**names, "seed": int(names["seed"]), "settings": settings})
 
 
 @dataclass

@@ -172,6 +172,11 @@ class EventLog:
             states = self._recorded.states.items()
             return sorted(number for number, state in states if state is State.RUNNING)
 
+    def all_failed(self) -> bool:
+        """Whether there are trials, and every one of them has failed."""
+        with self._lock:
+            return set(self._recorded.states.values()) == {State.FAILED}
+
     def ended_trials(self) -> list[int]:
         """The trials for which nothing is left to do: complete, pruned or failed."""
         with self._lock:

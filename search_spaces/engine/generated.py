@@ -19,7 +19,7 @@ from search_spaces.engine.task_space import TaskSpace
 # No dropout: the sequences never repeat, and the cost has to reach zero.
 COMMON: Ranges = {
     "task.draws": steps(1, 3),  # 1: all lengths equally often; 3: mostly long ones
-    "task.grow_until": steps(0, 12_000, 4_000),  # a policy learns much more from short sequences
+    "task.grow_share": share(0.8, 0.2),  # a policy learns much more from short sequences
     "model.layer_norm": SWITCH,
     "model.reset_gates": SWITCH,
     "model.reset_bias": share(4.0, 1.0),  # from half open to open

@@ -1,6 +1,7 @@
 """The interface of a task: batches by number, a loss, a metric, and settings for each scale.
 
-Batch number n is a function of the seed and of n alone, so the position in the data is one integer.
+Batch number n is a function of the settings, the seed and n alone, so the position in the data is
+one integer.
 """
 
 from abc import ABC, abstractmethod
@@ -128,6 +129,7 @@ class Task(ABC):
     meanings: ClassVar[Mapping[str, str]] = {}
 
     signature: Signature
+    updates: int = 0  # of the training, for a task whose batches change with its progress
 
     def __init__(self, config: Any, data: Any, batch_size: int, seed: int) -> None:
         self.config, self.data, self.batch_size, self.seed = config, data, batch_size, seed

@@ -72,7 +72,9 @@ class GeneratedConfig:
     longest: int = setting(
         20, "length of the longest sequences; the metric is measured at this length"
     )
-    grow_until: int = setting(0, "batches in which the maximum length grows to task.longest")
+    grow_share: float = setting(
+        0.0, "share of the updates in which the maximum length grows to task.longest"
+    )
     draws: int = setting(
         1, "a length is the maximum of this many uniform draws; more draws, longer sequences"
     )
@@ -85,7 +87,7 @@ class GeneratedConfig:
             "task.shortest must be at least 1 and at most task.longest, "
             f"not {self.shortest} with {self.longest}",
         )
-        require(self.grow_until >= 0, f"task.grow_until must be at least 0, not {self.grow_until}")
+        require(self.grow_share >= 0, f"task.grow_share must be at least 0, not {self.grow_share}")
         for name in ("draws", "valid_sequences", "test_sequences"):
             value = getattr(self, name)
             require(value >= 1, f"task.{name} must be at least 1, not {value}")
@@ -129,10 +131,10 @@ class GeneratedTask(Task):
 
     def _longest(self, number: int) -> int:
         """The greatest length that batch `number` may have."""
-        config = self.config
-        if number >= config.grow_until:
+        config, growing = self.config, round(self.config.grow_share * self.updates)
+        if number >= growing:
             return config.longest
-        growth = (config.longest - config.shortest) * number / config.grow_until
+        growth = (config.longest - config.shortest) * number / growing
         return config.shortest + ceil(growth)
 
     def evaluate(self, network: Network, split: Split) -> dict[str, float]:

@@ -43,7 +43,7 @@ RECIPE = {
 # DEVIATION(sec. NTM Tasks): with six items from the start, reads stay random. The memory-only head
 # helps with the first, short sequences alone: later one read at the query serves all answers.
 REINFORCE = {
-    "task.grow_until": 12_000,
+    "task.grow_share": 0.6,
     "estimator.attached": True,
     "estimator.gamma": 0.9,
     "estimator.auxiliary_share": 0.0,
@@ -56,7 +56,7 @@ REINFORCE = {
 # not what. The weight is about twice that with which policy and task descend one cost.
 MATCHING = {
     "task.draws": 3,
-    "task.grow_until": 0,
+    "task.grow_share": 0.0,
     "memory.match": True,
     "memory.gain": 6.0,
     "memory.address_scale": 0.1,

@@ -38,7 +38,7 @@ from tests.support.real_sweeps import (
 )
 
 pytestmark = pytest.mark.slow
-SWEEP, COMPARE = "orchestrator.sweep_command", "orchestrator.compare"
+SWEEP, COMPARE = "orchestrator.sweep_command", "orchestrator.compare_command"
 TRIALS, MORE = 4, 2
 UPDATES = TINY["training.updates"]
 

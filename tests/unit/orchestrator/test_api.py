@@ -1,5 +1,7 @@
 """Sweeps from Python: the same plans as from the command line, the results as tables."""
 
+from importlib import import_module
+
 import pytest
 
 import orchestrator
@@ -17,8 +19,10 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_package_exports_the_function():
-    assert orchestrator.sweep is sweep
+def test_the_package_exports_the_functions_whoever_imports_their_modules():
+    for name, function in (("sweep", sweep), ("compare", compare)):
+        import_module(f"orchestrator.{name}")
+        assert getattr(orchestrator, name) is function
     with pytest.raises(AttributeError, match="no attribute 'sweeep'"):
         orchestrator.sweeep  # noqa: B018
 

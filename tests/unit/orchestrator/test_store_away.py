@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from orchestrator import compare, sweep_command, ui
+from orchestrator import compare_command, sweep_command, ui
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.doctor import examine
 from orchestrator.doctor import main as doctor
@@ -86,8 +86,8 @@ def test_a_comparison_says_what_waits_and_what_was_refused(away, monkeypatch, ca
     plan.save()
     fill_comparison(plan, {"a": [0.1, 0.2, 0.3], "b": [0.4, 0.5, 0.6]})
     monkeypatch.setattr(comparison_runs, "of_records", lambda records: None)
-    monkeypatch.setattr(compare.api, "run", lambda *_: Outcome(True, waiting=3, refused=2))
-    assert compare.main(["--resume", plan.name]) == 0
+    monkeypatch.setattr(compare_command.api, "run", lambda *_: Outcome(True, waiting=3, refused=2))
+    assert compare_command.main(["--resume", plan.name]) == 0
     text = capsys.readouterr().out
     assert "waiting:  3 events could not be sent to http://me:***@" in text
     assert f"python -m orchestrator.doctor {plan.name} --fix" in text

@@ -362,3 +362,10 @@ def test_a_run_saved_with_a_retired_setting_that_was_on_does_not_load():
     for old in ({"memory.fewest": 0.5}, {"estimator.entropy_final": -0.1}):
         with pytest.raises(UserError, match=f"unknown setting '{next(iter(old))}'"):
             config_from_dict(saved(**old))
+
+
+def test_a_growth_that_was_counted_in_updates_is_the_same_share_of_them():
+    old = make_config("copy", overrides={"training.updates": 10_000}).to_dict()
+    del old["settings"]["task.grow_share"]
+    config = config_from_dict({**old, "settings": {**old["settings"], "task.grow_until": 4_000}})
+    assert config.task_settings.grow_share == 0.4

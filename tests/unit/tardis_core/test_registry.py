@@ -7,7 +7,7 @@ import pytest
 from tardis_core.errors import UserError
 from tardis_core.estimators.base import ESTIMATORS, Estimator
 from tardis_core.models.base import MODELS, SequenceModel
-from tardis_core.registry import Registry
+from tardis_core.registry import ESTIMATOR_NAMES, MODEL_NAMES, TASK_NAMES, Registry
 from tardis_core.tasks.base import TASKS, Task
 
 KINDS = [(TASKS, Task), (MODELS, SequenceModel), (ESTIMATORS, Estimator)]
@@ -93,3 +93,13 @@ def test_an_unknown_task_model_or_estimator_lists_all(registry, base):
     with pytest.raises(UserError) as error:
         registry.get("nope")
     assert str(error.value).endswith(", ".join(registry.names()))
+
+
+@pytest.mark.parametrize(
+    ("names", "registry"),
+    [(TASK_NAMES, TASKS), (MODEL_NAMES, MODELS), (ESTIMATOR_NAMES, ESTIMATORS)],
+)
+def test_names_are_known_without_importing_what_they_name(names, registry):
+    assert names._replace(module="").all() == registry.names() == names.all()
+    with pytest.raises(UserError, match=f"unknown {names.kind} 'nobody'; choose one of: "):
+        names._replace(module="").check("nobody")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tardis_core import train
+from tardis_core import train_session
 from tardis_core.config import config_from_dict, make_config
 from tardis_core.tasks.base import TASKS
 from tardis_core.train import main
@@ -107,7 +107,7 @@ def test_without_a_terminal_a_line_is_printed_at_least_every_minute(here, capsys
     class Clock:
         perf_counter = staticmethod(lambda: float(next(seconds)))
 
-    monkeypatch.setattr(train, "time", Clock)
+    monkeypatch.setattr(train_session, "time", Clock)
     assert main(["copy", "--scale", "smoke", *SETTINGS, "--out", "run"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("update ")]
     validated = [line for line in lines if "valid bce" in line]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.compare import main
+from orchestrator.compare_command import main
 from orchestrator.comparison import runs, tables
 from orchestrator.planning import dry_run
 from orchestrator.planning.arguments import comparison_options

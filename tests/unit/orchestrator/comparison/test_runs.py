@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.compare import main
+from orchestrator.compare_command import main
 from orchestrator.comparison import runs, tables
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.tracker import Tracker

@@ -8,9 +8,10 @@ import pytest
 
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.execution import driver
+from orchestrator.planning import sweep_data
 from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import open_log
-from orchestrator.tracking.events import SweepEnded, SweepTags
+from orchestrator.tracking.events import SweepEnded, SweepTags, TrialEnded, TrialStarted
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import UserError
 from tests.support.sweep_logs import make_plan
@@ -38,7 +39,7 @@ def test_ctrl_c_before_the_time_is_up_is_no_end(tmp_path, monkeypatch, seconds, 
     def run(*_):
         clock.now += seconds
 
-    def conclude(data, finished):
+    def conclude(plan, data, finished):
         return [SweepTags({"concluded": str(finished)})]
 
     monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=lambda: clock.now))
@@ -47,13 +48,35 @@ def test_ctrl_c_before_the_time_is_up_is_no_end(tmp_path, monkeypatch, seconds, 
     plan = make_plan(time_budget=60.0)
     log = open_log(plan.folder)
     tracker = SimpleNamespace(start=lambda: None, close=lambda seconds: 0, refused=0)
-    outcome = driver._run(plan, None, 1, log, tracker, conclude)
+    outcome = driver._run(sweep_data.load(plan), 1, log, tracker, conclude)
     *_, tags, last = [event for event, _ in log.read(0)]
     log.close()
     assert outcome.finished == finished
     assert tags.tags == {"concluded": str(finished)}
     assert isinstance(last, SweepEnded)
     assert last.status == ("FINISHED" if finished else "KILLED")
+
+
+@pytest.mark.parametrize(
+    ("states", "failed"), [(["FAILED"] * 3, True), (["FAILED", "FINISHED"], False)]
+)
+def test_a_sweep_of_which_every_trial_failed_has_failed(tmp_path, monkeypatch, states, failed):
+    monkeypatch.chdir(tmp_path)
+    plan = make_plan(trials=len(states))
+    log = open_log(plan.folder)
+
+    def run(*_):
+        for number, state in enumerate(states):
+            log.append(TrialStarted(number), TrialEnded(number, state))
+
+    monkeypatch.setattr(driver, "run", run)
+    monkeypatch.setattr(driver, "ended", lambda plan: len(states))
+    tracker = SimpleNamespace(start=lambda: None, close=lambda seconds: 0, refused=0)
+    outcome = driver._run(sweep_data.load(plan), 1, log, tracker, lambda *_: [])
+    *_, last = [event for event, _ in log.read(0)]
+    log.close()
+    assert (outcome.failed, outcome.exit_code) == (failed, int(failed))
+    assert last.status == ("FAILED" if failed else "FINISHED")
 
 
 def test_a_sweep_that_cannot_start_leaves_no_folder_and_logs_to_none(tmp_path, monkeypatch):
@@ -68,7 +91,7 @@ def test_a_sweep_that_cannot_start_leaves_no_folder_and_logs_to_none(tmp_path, m
     monkeypatch.setattr(driver, "Tracker", lambda *_, **__: SimpleNamespace(close=lambda _: 0))
     plan = SearchPlan("s", "copy", "smoke", trials=1, metric="bce", better="lower")
     with pytest.raises(UserError, match="no Ray"):
-        driver.run_sweep(plan, None, lambda data, finished: [])
+        driver.run_sweep(plan, None, lambda *_: [])
     assert not plan.folder.exists()
     files = [getattr(each, "baseFilename", "") for each in logging.getLogger().handlers]
     assert not [each for each in files if each.startswith(str(tmp_path))]

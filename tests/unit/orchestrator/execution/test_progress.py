@@ -1,5 +1,7 @@
 """How far a sweep is: its trials, its leaders, and the time that is left."""
 
+import pytest
+
 from orchestrator.execution.progress import Row, Snapshot, rows_of
 from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.events import Metrics, TrialEnded, TrialStarted
@@ -55,6 +57,15 @@ def test_time_left_counts_what_running_trials_have_done():
     rows[9] = Row(State.RUNNING, 1.0, 2)  # half of its four results
     whole = Snapshot(PLAN, rows, seconds=95.0)
     assert whole.summary().endswith("about 5 min left")  # 30.5 more at 10 s
-    resumed = Snapshot(PLAN, rows, seconds=10.0, ended_before=8)  # 1.5 in these ten seconds
+    resumed = Snapshot(PLAN, rows, seconds=10.0, results_before=32)  # 6 in these ten seconds
     assert resumed.summary().endswith("about 3 min left")
     assert "left" not in Snapshot(PLAN, {0: Row()}, seconds=5.0).summary()
+
+
+def test_time_left_knows_that_trials_are_pruned():
+    rows = {number: Row(State.PRUNED, 1.0, 1) for number in range(8)}
+    rows[8] = Row(State.COMPLETE, 1.0, 4)
+    rows[9] = Row(State.RUNNING, 1.0, 2)  # it has survived where the others were pruned
+    now = Snapshot(PLAN, rows, seconds=14.0)
+    assert now.results_left() == pytest.approx(30 * (8 * 1 + 4 + 4) / 10 + 2)
+    assert now.time_left() == pytest.approx(now.results_left())  # 14 results in 14 s

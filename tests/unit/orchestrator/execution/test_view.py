@@ -221,11 +221,30 @@ def test_a_resumed_sweep_begins_with_what_has_ended(shown):
     log.append(TrialEnded(0, "FINISHED"), TrialEnded(1, "FAILED", {"error": "oh"}))
     log.close()
     shown.setup()
-    texts = [{key: str(value) for key, value in settings(n).items()} for n in range(2)]
+    assert "best bpc 2.2500" in shown.snapshot().best()
+    texts = [{key: str(value) for key, value in settings(n).items()} for n in range(3)]
     assert shown.rows == {
         0: Row(State.COMPLETE, 2.25, 2, texts[0]),
         1: Row(State.FAILED, None, 0, texts[1], "oh"),
+        2: Row(State.STOPPED, None, 1, texts[2]),
     }
-    assert Snapshot(PLAN, shown.rows, 1.0, 2).summary() == (
-        "2/40 ended, 0 running, 0 pruned, 1 failed"
-    )
+    assert shown.snapshot().summary() == "2/40 ended, 0 running, 0 pruned, 1 failed"
+
+
+def test_results_that_a_resumed_trial_repeats_are_not_the_work_of_this_start(shown):
+    log = EventLog(PLAN.folder)
+    log.append(TrialStarted(0, settings(0)))
+    log.append(Metrics(0, 10, {"valid_bpc": 2.5}), Metrics(0, 20, {"valid_bpc": 2.25}))
+    log.close()
+    shown.setup()
+    again = trial(0)
+    shown.on_trial_start(0, [], again)
+    assert shown.snapshot().summary() == "0/40 ended, 1 running, 0 pruned, 0 failed"
+    for step, value in ((1, 2.5), (2, 2.25)):  # repeated
+        report(shown, again, step, value)
+    assert shown.snapshot().time_left() is None
+    assert "best bpc 2.2500 (trial 0)" in shown.snapshot().best()
+    report(shown, again, 3, 2.0)
+    now = shown.snapshot()
+    assert now.new_results == 1
+    assert now.time_left() == pytest.approx(now.seconds * (1 + 39 * 4))

@@ -19,9 +19,11 @@ from tardis_core.tasks.recall import Recall
 BOTH = ["copy", "recall"]
 
 
-def task(name: str, seed: int = 0, batch: int = 4, **of_task: int):
+def task(name: str, seed: int = 0, batch: int = 4, updates: int = 0, **of_task: float):
     kind = TASKS.get(name)
-    return kind(kind.Config(**of_task), None, batch, seed)
+    built = kind(kind.Config(**of_task), None, batch, seed)
+    built.updates = updates
+    return built
 
 
 def same(one: Batch, other: Batch) -> bool:
@@ -211,7 +213,7 @@ def test_more_draws_favour_long_sequences(name):
 
 @pytest.mark.parametrize("name", BOTH)
 def test_the_greatest_length_grows_to_the_longest(name):
-    result = task(name, shortest=2, longest=6, draws=50, batch=1, grow_until=40)
+    result = task(name, shortest=2, longest=6, draws=50, batch=1, updates=100, grow_share=0.4)
     lengths = [
         length_of(name, result.train_batch(number)) for number in (0, 1, 10, 11, 31, 39, 900)
     ]
@@ -220,7 +222,9 @@ def test_the_greatest_length_grows_to_the_longest(name):
 
 @pytest.mark.parametrize("name", BOTH)
 def test_once_lengths_have_grown_batches_are_those_of_a_run_without(name):
-    grown, plain = (task(name, longest=6, batch=2, grow_until=until) for until in (5, 0))
+    grown, plain = (
+        task(name, longest=6, batch=2, updates=10, grow_share=each) for each in (0.5, 0)
+    )
     for number in (5, 6, 1000):
         assert torch.equal(grown.train_batch(number).inputs, plain.train_batch(number).inputs)
 
@@ -306,7 +310,7 @@ def test_measuring_changes_nothing_and_says_the_same_again(name):
         ("copy", {"shortest": 0}, "task.shortest must be at least 1"),
         ("copy", {"shortest": 5, "longest": 4}, "at most task.longest, not 5 with 4"),
         ("copy", {"draws": 0}, "task.draws must be at least 1, not 0"),
-        ("copy", {"grow_until": -1}, "task.grow_until must be at least 0, not -1"),
+        ("copy", {"grow_share": -1}, "task.grow_share must be at least 0, not -1"),
         ("copy", {"valid_sequences": 0}, "task.valid_sequences must be at least 1, not 0"),
         ("copy", {"test_sequences": -1}, "task.test_sequences must be at least 1, not -1"),
         ("recall", {"shortest": 1}, "task.shortest must be at least 2"),

@@ -9,7 +9,7 @@ import torch
 
 from tardis_core.errors import UserError
 from tardis_core.models.baselines.maxent import BATCH, EPSILON, MaxEnt, MaxEntConfig
-from tardis_core.ngram import main
+from tardis_core.ngram import TRAINING, main
 
 TEXT = np.random.default_rng(0).integers(0, 4, 300)
 
@@ -103,3 +103,8 @@ def test_the_command_trains_it(capsys):
     assert row["valid_bpc"] < math.log2(50) - 1
     assert main(["--model", "maxent", "--epochs", "0"]) == 2
     assert "epochs must be at least 1, not 0" in capsys.readouterr().err
+
+
+def test_the_help_of_the_command_tells_the_true_defaults():
+    for name, (_, text) in TRAINING.items():
+        assert f"(default: {getattr(MaxEntConfig(), name)})" in text

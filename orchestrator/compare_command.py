@@ -1,0 +1,74 @@
+"""The command `python -m orchestrator.compare`: train candidates, compare, print the table."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from orchestrator import api
+from orchestrator.common.defaults import default_tracking_uri
+from orchestrator.common.outputs import writing_to
+from orchestrator.comparison import report as comparison_report
+from orchestrator.comparison import runs as comparison_runs
+from orchestrator.comparison.runs import ComparisonData
+from orchestrator.execution.driver import Outcome, undelivered
+from orchestrator.planning.arguments import comparison_options
+from orchestrator.planning.options import ComparisonOptions
+from orchestrator.planning.plan import ComparisonPlan
+from orchestrator.results import failures
+from orchestrator.results.records import Records
+from tardis_core.cli import command
+from tardis_core.errors import UserError
+
+
+@command
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command with its arguments."""
+    return run(comparison_options(arguments))
+
+
+def run(options: ComparisonOptions) -> int:
+    """Train what is missing, compare, and write the report."""
+    if options.runs or options.sweeps:
+        print(_compare_existing(options))
+        return 0
+    plan = api.plan_for(options)
+    if options.dry_run:
+        print(api.describe(plan, options.address))
+        return 0
+    outcome = api.run(plan, options.address)
+    print(_closing(plan, outcome))
+    return outcome.exit_code
+
+
+def _closing(plan: ComparisonPlan, outcome: Outcome) -> str:
+    """The table, and where to find the rest."""
+    records = Records.load(plan)
+    compared = comparison_runs.of_records(records)
+    lines = [
+        "",
+        comparison_report.text(compared) if compared else "No trial ran to its end.",
+        "",
+        *failures.lines(records),
+        *undelivered(plan, outcome),
+        f"written:  {plan.folder / 'report'}, see {comparison_report.PAGE} there",
+        f"browse:   python -m orchestrator.ui {plan.name}",
+    ]
+    if not outcome.finished:
+        lines.append(f"resume:   python -m orchestrator.compare --resume {plan.name}")
+    return "\n".join(lines)
+
+
+def _compare_existing(options: ComparisonOptions) -> str:
+    compared = _existing(options)
+    if options.task not in ("", compared.task):
+        raise UserError(f"these are runs of {compared.task}, not of {options.task}")
+    folder = Path(options.out or f"comparisons/{compared.task}")
+    with writing_to(folder):
+        comparison_report.write(compared, folder)
+    return f"{comparison_report.text(compared)}\n\nwritten:  {folder / comparison_report.PAGE}"
+
+
+def _existing(options: ComparisonOptions) -> ComparisonData:
+    if options.sweeps:
+        return comparison_runs.of_sweeps(options.sweeps)
+    uri = options.tracking_uri or default_tracking_uri()
+    return comparison_runs.of_runs(options.runs, uri)

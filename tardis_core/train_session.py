@@ -1,0 +1,313 @@
+"""One training from its options to its result: what `python -m tardis_core.train` does."""
+
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple, Protocol
+
+from tqdm import tqdm
+
+from tardis_core.build import load_data
+from tardis_core.commands import data_options
+from tardis_core.config import Config, make_config
+from tardis_core.data.files import check_source, data_dir
+from tardis_core.errors import Diverged, UserError
+from tardis_core.registry import TASK_NAMES
+from tardis_core.text import duration, error_line
+from tardis_core.training import checkpoint
+from tardis_core.training.loop import Row, Trainer
+from tardis_core.training.run_folder import RunFolder, check_data, load_checkpoint
+
+LONGEST_SILENCE = 60  # seconds between two lines of a training without a terminal
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """The options of a training; the words of the command line with underscores."""
+
+    task: str | None = None
+    model: str | None = None  # None: tardis
+    estimator: str | None = None  # None: gumbel, where the model makes discrete choices
+    scale: str | None = None  # None: small
+    set: Mapping[str, Any] = field(default_factory=dict)
+    seed: int | None = None  # None: 0
+    out: str | None = None  # None: a name in runs/
+    resume: str | None = None
+    device: str = "auto"
+    data_dir: str | None = None
+    data: str = "auto"
+
+    def config(self) -> Config:
+        """The configuration that they ask for."""
+        if self.task is None:
+            raise UserError(f"name a task: {', '.join(TASK_NAMES.all())}; or --resume a run")
+        return make_config(
+            self.task,
+            self.model or "tardis",
+            self.estimator,
+            self.scale or "small",
+            self.seed or 0,
+            self.set,
+        )
+
+
+class Observer(Protocol):
+    """Follows a training, for example to record it elsewhere."""
+
+    def started(self, trainer: Trainer, folder: Path) -> None:
+        """The training starts or is resumed."""
+
+    def validated(self, rows: Sequence[Row]) -> None:
+        """What was measured; the rows of before first, if the training is resumed."""
+
+    def ended(self, result: Mapping[str, Any] | None) -> None:
+        """The training has ended; None if it was interrupted or failed."""
+
+
+class TrainingRun(NamedTuple):
+    """What a training has left behind."""
+
+    folder: Path
+    config: Config
+    result: dict[str, Any] | None  # as in result.json; None if it was interrupted
+
+    @property
+    def finished(self) -> bool:
+        """Whether it was trained to its end."""
+        return self.result is not None
+
+
+def train(options: TrainOptions, observers: Sequence[Observer] = ()) -> TrainingRun:
+    """Train or resume a run, and print its progress and its result."""
+    trainer, folder = _resumed(options) if options.resume else _new(options)
+    print(_headline(trainer), flush=True)
+    for each in observers:
+        each.started(trainer, folder.path)
+        each.validated(trainer.history)
+    result = None
+    try:
+        if _train(trainer, folder, observers):
+            result = _report(trainer, folder, data_options(options.data_dir, options.data))
+        else:
+            print(
+                f"Stopped at update {trainer.update} of {trainer.config.training.updates}, saved. "
+                f"Resume with:\n  {_resume_command(folder, options)}"
+            )
+    finally:
+        for each in observers:
+            each.ended(result)
+    return TrainingRun(folder.path, trainer.config, result)
+
+
+def print_settings(config: Config) -> None:
+    """One line per setting: its value and what it means."""
+    print(f"{config.task}, {config.system}, scale {config.scale}:")
+    assigned = {key: f"{key}={value}" for key, value in config.settings().items()}
+    width = max(map(len, assigned.values()))
+    for key, text in config.help().items():
+        print(f"  {assigned[key]:<{width}}  {text}")
+
+
+def _new(options: TrainOptions) -> tuple[Trainer, RunFolder]:
+    config = options.config()
+    trainer = Trainer(config, _data(options, config), options.device)
+    folder = RunFolder.create(Path(options.out) if options.out else _free_folder(config))
+    folder.describe(trainer)
+    folder.save(trainer)
+    return trainer, folder
+
+
+def _data(options: TrainOptions, config: Config) -> Any:
+    """The data of the task; a task that makes its own is as strict about the options."""
+    check_source(options.data)
+    if options.data_dir:
+        data_dir(options.data_dir)
+    return load_data(config, options.data_dir, options.data)
+
+
+def _free_folder(config: Config) -> Path:
+    """runs/copy-tardis-gumbel-small-seed0, or with -2, -3 ... if that is taken."""
+    name = "-".join([config.task, *config.system.split(), config.scale, f"seed{config.seed}"])
+    path, number = Path("runs") / name, 1
+    while path.exists():
+        number += 1
+        path = Path("runs") / f"{name}-{number}"
+    return path
+
+
+def _resumed(options: TrainOptions) -> tuple[Trainer, RunFolder]:
+    assert options.resume is not None
+    path = Path(options.resume)
+    values, config = load_checkpoint(path)
+    for name in ("task", "model", "estimator", "scale", "seed"):
+        asked, has = getattr(options, name), getattr(config, name)
+        if asked not in (None, has):
+            raise UserError(
+                f"the checkpoint in {path} is of {name} {has!r}, not {asked!r}; "
+                f"leave {name} out, or start a new run"
+            )
+    if options.set or options.out:
+        raise UserError("--resume continues a run as it is: leave out --set and --out")
+    trainer = Trainer(config, _data(options, config), options.device)
+    _restore(trainer, values, path)
+    return trainer, RunFolder.reopen(path if path.is_dir() else path.parent, trainer)
+
+
+def _restore(trainer: Trainer, values: dict[str, Any], path: Path) -> None:
+    try:
+        check_data(path, values["provenance"], trainer.provenance)
+        trainer.restore(values)
+    except UserError:
+        raise
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = error_line(error, limit=120)
+        raise UserError(
+            f"{path} cannot be resumed: it holds no whole run of this version of the program "
+            f"({type(error).__name__}: {reason}); give the folder of a run, or start a new one"
+        ) from error
+
+
+def _headline(trainer: Trainer) -> str:
+    config, data = trainer.config, trainer.provenance
+    parameters = sum(each.numel() for each in trainer.network.parameters())
+    return (
+        f"{config.task}: {config.system.replace(' ', ' with ')}, {trainer.backend} backend, "
+        f"{parameters:,} parameters, scale {config.scale} (change with --scale), "
+        f"seed {config.seed}, on {trainer.device}\n"
+        f"data: {data.name}, {data.origin}"
+    )
+
+
+class _Interrupt:
+    """The first Ctrl-C (or SIGTERM) asks the loop to stop, the second stops at once."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __enter__(self) -> "_Interrupt":
+        self._before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        print("stopping, saving ...", flush=True)
+
+
+def _train(trainer: Trainer, folder: RunFolder, observers: Sequence[Observer]) -> bool:
+    """Train to the end; False if it was interrupted and saved."""
+    total, lines, latest = trainer.config.training.updates, _Lines(trainer), ""
+    terminal = sys.stderr.isatty()
+    bar = tqdm(total=total, initial=trainer.update, unit="update", disable=not terminal)
+
+    def on_update(loss: float) -> None:
+        bar.update()
+        bar.set_postfix_str(f"loss {loss:.4f}{latest}", refresh=False)
+        if not terminal and lines.due and not trainer.validation_due:
+            lines.print(loss)
+
+    with bar, _Interrupt() as interrupt:
+        try:
+            for row in trainer.run(on_update, lambda: interrupt.asked):
+                folder.save(trainer)
+                for each in observers:
+                    each.validated([row])
+                measured = (
+                    f"{_metric_text(trainer, row)}  {row['symbols_per_second']:,.0f} symbols/s"
+                )
+                latest = f", {measured.replace('  ', ', ')}"
+                if not terminal:
+                    lines.print(row["loss"], measured)
+        except Diverged as error:
+            raise Diverged(f"{error}; the last good checkpoint is {folder.checkpoint}") from error
+        if interrupt.asked and not trainer.finished:
+            folder.save(trainer)
+            return False
+    return True
+
+
+def _metric_text(trainer: Trainer, row: Row) -> str:
+    name = trainer.task.metric.name
+    return f"valid {name} {row[f'valid_{name}']:.4f}"
+
+
+class _Lines:
+    """Progress without a terminal: one line per validation, and at least one per minute."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer, self._start = trainer, trainer.update
+        self._started = self._printed = time.perf_counter()
+
+    @property
+    def due(self) -> bool:
+        """Whether nothing has been printed for a minute."""
+        return time.perf_counter() - self._printed >= LONGEST_SILENCE
+
+    def print(self, loss: float, measured: str = "") -> None:
+        """Print the state of the training, with what a validation measured."""
+        self._printed = time.perf_counter()
+        update, total = self._trainer.update, self._trainer.config.training.updates
+        pace = (self._printed - self._started) / max(1, update - self._start)
+        words = [f"update {update:>6}/{total}", f"loss {loss:.4f}", measured]
+        words.append(f"{duration(pace * (total - update))} left")
+        print("  ".join(filter(None, words)), flush=True)
+
+
+def _report(trainer: Trainer, folder: RunFolder, data: list[str]) -> dict[str, Any]:
+    """Evaluate the best weights on the test split, write and print the result.
+
+    Args:
+        data: the options of the command that name the data.
+    """
+    best = checkpoint.load(folder.best)
+    trainer.network.load_state_dict(best["network"])
+    result = _result(trainer, best)
+    folder.write_result(result)
+    metric = trainer.task.metric
+    print(f"\n{'split':<12}{metric.name:>10}   {metric.unit}")
+    for split in ("validation", "test"):
+        print(f"{split:<12}{result[split][metric.name]:>10.4f}")
+    for name, value in result["test"].items():
+        if name != metric.name:
+            print(f"{'test ' + name:<12}{value:>10.4f}")
+    print(
+        f"\nbest weights of update {best['update']}, one seed ({trainer.config.seed}), "
+        f"data {trainer.provenance.name}, scale {trainer.config.scale}"
+    )
+    print(
+        f"written to {folder.path}: config.json, metrics.csv, result.json, best.pt, checkpoint.pt"
+    )
+    again = ["python", "-m", "tardis_core.evaluate", str(folder.path), *data]
+    print(f"evaluate: {shlex.join(again)}")
+    return result
+
+
+def _result(trainer: Trainer, best: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "validation": trainer.evaluate("valid"),
+        "test": trainer.evaluate("test"),
+        "best_update": best["update"],
+        "updates": trainer.update,
+        "training_seconds": trainer.history[-1]["training_seconds"],
+        "data": asdict(trainer.provenance),
+        "backend": trainer.backend,
+        "config": trainer.config.to_dict(),
+    }
+
+
+def _resume_command(folder: RunFolder, options: TrainOptions) -> str:
+    """With the options that a checkpoint does not hold, where they were given."""
+    words = ["python", "-m", "tardis_core.train", "--resume", str(folder.path)]
+    if options.device != "auto":
+        words += ["--device", options.device]
+    return shlex.join([*words, *data_options(options.data_dir, options.data)])
