@@ -12,7 +12,7 @@ import pytest
 TINY = ("--set", "training.updates=2", "--set", "model.hidden=8", "--set", "training.batch=4")
 SMALL = {
     "tardis_core.train": ("--scale", "smoke", *TINY),
-    "tardis_core.ngram": ("--orders", "1,2"),
+    "tardis_core.ngram": ("--orders", "1,2", "--epochs", "1", "--rows", "4096"),
     "benchmarks.tools.coverage": ("--simulations", "2"),
     # Makes the plan, loads the data and trains two updates. The tests in RUN_BY_ANOTHER_TEST
     # run whole sweeps on Ray.
