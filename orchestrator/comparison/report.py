@@ -1,7 +1,7 @@
 """A comparison as files: tables, plots, and one self-contained page that shows it all."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,7 +62,9 @@ def all_tables(comparison: ComparisonData) -> dict[str, pd.DataFrame]:
     return {name: frame for name, frame in frames.items() if len(frame)}
 
 
-def write(comparison: ComparisonData, folder: Path) -> list[Path]:
+def write(
+    comparison: ComparisonData, folder: Path, memory_plots: Sequence[Path] = ()
+) -> list[Path]:
     """Write tables, plots and the page; returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
     frames, paths = all_tables(comparison), []

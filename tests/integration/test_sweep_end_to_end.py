@@ -22,7 +22,7 @@ from orchestrator.tracking.events import Metrics
 from orchestrator.tracking.states import State
 from tests.support import command_server
 from tests.support.browser import CHROMIUM, Browser
-from tests.support.mlflow_page import look, served
+from tests.support.mlflow_page import curves, served, trials
 from tests.support.mlflow_stores import fresh_sqlite
 from tests.support.real_sweeps import (
     TINY,
@@ -153,11 +153,28 @@ def test_there_is_one_run_per_trial_and_one_parent(life):
 
 def test_a_finished_trial_has_all_its_steps(life):
     client, _, children = runs(life[0])
-    finished = [run for run in children if run.info.status == "FINISHED"]
+    finished = [run for run in children if run.data.tags["state"] == State.COMPLETE]
     assert finished
     for run in finished:
         history = client.get_metric_history(run.info.run_id, "valid_bce")
         assert max(metric.step for metric in history) == UPDATES
+
+
+def test_sweep_and_trials_can_be_ranked_by_their_best_value(life):
+    _, (parent,), children = runs(life[0])
+    name = "best_valid_bce"
+    assert all(run.data.metrics[name] <= run.data.metrics["valid_bce"] for run in children)
+    complete = [run for run in children if run.data.tags["state"] == State.COMPLETE]
+    assert parent.data.metrics[name] == min(run.data.metrics[name] for run in complete)
+
+
+def test_runs_say_where_they_come_from(life):
+    _, (parent,), children = runs(life[0])
+    for run in [parent, *children]:
+        assert [each.dataset.name for each in run.inputs.dataset_inputs] == ["copy"]
+        assert run.data.tags["mlflow.user"]
+        assert run.data.tags["mlflow.source.name"]
+    assert all("tardis_core.train" in run.data.tags["mlflow.note.content"] for run in children)
 
 
 def test_optuna_and_mlflow_agree(life):
@@ -191,18 +208,18 @@ def test_the_report_is_in_the_folder_and_with_the_parent_run(life):
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt install chromium")
-def test_the_runs_page_shows_the_sweep_its_trials_and_their_metrics(life, tmp_path):
+def test_the_ui_shows_the_trials_best_first_and_their_learning_curves(life, tmp_path):
     folder, _ = life
-    with served("s", folder) as address, Browser(tmp_path / "profile") as browser:
-        rows = look(browser, address, "s")
-    parent, children = rows[0], rows[1:]
-    assert parent["attributes.`Run Name`"] == "s"
-    names = {row["attributes.`Run Name`"] for row in children}
-    assert names == {f"trial {number}" for number in range(TRIALS + MORE)}
-    for row in children:
-        assert float(row["metrics.`valid_bce`"].rstrip("…")) > 0
-        assert row["params.`estimator`"] in ("gumbel", "reinforce")
-        assert int(row["params.`memory.cells`"]) > 0
+    with served(folder) as addresses, Browser(tmp_path / "profile") as browser:  # the newest sweep
+        rows = trials(browser, addresses)
+        charts = curves(browser, addresses)
+    names = [row["attributes.`Run Name`"] for row in rows]
+    assert sorted(names) == [f"trial {number}" for number in range(TRIALS + MORE)]
+    assert {row["tags.`state`"] for row in rows} <= {"complete", "pruned"}
+    values = [float(row["metrics.`best_valid_bce`"].rstrip("…")) for row in rows]
+    assert values == sorted(values)
+    assert {row["params.`estimator`"] for row in rows} <= {"gumbel", "reinforce"}
+    assert charts == [TRIALS + MORE]
 
 
 def test_the_doctor_finds_and_fixes_what_disagrees(life, tmp_path, monkeypatch, capsys):

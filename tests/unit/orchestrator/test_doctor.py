@@ -10,7 +10,9 @@ from orchestrator.tracking.events import Metrics, TrialEnded, TrialStarted
 @pytest.fixture
 def log(tmp_path):
     log = EventLog(tmp_path)
-    log.append(TrialStarted(0), Metrics(0, 10, {"loss": 1.0}), Metrics(0, 20, {"loss": 0.5}))
+    log.append(
+        TrialStarted(0), Metrics(0, 10, {"valid_bpc": 1.0}), Metrics(0, 20, {"valid_bpc": 0.5})
+    )
     log.append(TrialEnded(0, "FINISHED"), TrialStarted(1))
     yield account_of_log(log)
     log.close()

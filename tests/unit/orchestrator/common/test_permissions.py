@@ -138,7 +138,7 @@ def test_nobody_else_can_read_the_plan_at_any_moment(plan, monkeypatch):
 def test_the_ui_does_not_show_the_password_of_its_store_to_other_users(plan, monkeypatch):
     call = []
     monkeypatch.setattr(os, "execve", lambda *arguments: call.extend(arguments))
-    monkeypatch.setattr(ui, "runs_page", lambda plan: "")
+    monkeypatch.setattr(ui, "sweep_pages", lambda plan: ui.Pages())
     ui.main(["one"])
     _, words, environment = call
     assert words[1:4] == ["-m", "mlflow", "server"]
