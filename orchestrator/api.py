@@ -18,7 +18,7 @@ import pandas as pd
 from orchestrator.comparison import page as comparison_page
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.comparison import tables
-from orchestrator.execution import gpu_probe
+from orchestrator.execution import gpu_probe, ray_death
 from orchestrator.execution.cluster import address_of, nodes_at, place, start_ray
 from orchestrator.execution.driver import Outcome, run_sweep
 from orchestrator.execution.study import STUDY_FILE
@@ -260,9 +260,15 @@ def plan_for(options: SearchOptions | ComparisonOptions) -> SweepPlan:
     return plan_from(options, Cluster(partial(nodes_at, address), footprint))
 
 
-def run(plan: SweepPlan, address: str | None = None) -> Outcome:
-    """Run a plan, whether new or resumed, and write its report."""
-    return run_sweep(plan, address, conclude)
+def run(plan: SweepPlan, address: str | None = None, restart: Sequence[str] = ()) -> Outcome:
+    """Run a plan, whether new or resumed, and write its report.
+
+    Args:
+        restart: the module and the arguments that continue it, for a command, whose process may be
+            replaced if the Ray of this machine dies. Other processes raise `UserError`.
+    """
+    on_death = partial(ray_death.handle, plan, restart)
+    return run_sweep(plan, address, conclude, on_death)
 
 
 def as_begun(plan: SweepPlan) -> SweepPlan:

@@ -35,7 +35,7 @@ def run(options: ComparisonOptions) -> int:
     if options.dry_run:
         print(api.describe(plan, options.address))
         return 0
-    outcome = api.run(plan, options.address)
+    outcome = api.run(plan, options.address, ("orchestrator.compare", "--resume", plan.name))
     print(_closing(plan, outcome))
     return outcome.exit_code
 

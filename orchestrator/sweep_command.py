@@ -30,12 +30,13 @@ def run(options: SearchOptions) -> int:
     if options.dry_run:
         print(api.describe(plan, options.address))
         return 0
-    outcome = api.run(plan, options.address)
+    restart = ("orchestrator.sweep", "--resume", plan.name)
+    outcome = api.run(plan, options.address, restart)
     records = Records.load(api.as_begun(plan))
     print(f"\n{leaderboard.text(records)}")
     if outcome.finished and (confirmation := api.confirmation_of(records)):
         print(_before(confirmation, plan, outcome), flush=True)
-        outcome = api.run(confirmation, options.address)
+        outcome = api.run(confirmation, options.address, restart)
         records = Records.load(api.as_begun(confirmation))
     if isinstance(records.plan, ComparisonPlan):
         compared = comparison_runs.of_records(records)
