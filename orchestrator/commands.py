@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from orchestrator.planning.arguments import comparison_options, search_options
+from tardis_core import threads
 from tardis_core.cli import command
 
 
@@ -29,4 +30,5 @@ def compare(arguments: Sequence[str] | None = None) -> int:
 
 def _announce() -> None:
     """Say that something happens: the libraries and Ray take seconds to start."""
+    threads.wait_passively()  # the workers of Ray, too
     print("starting ...", file=sys.stderr, flush=True)

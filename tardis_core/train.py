@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from tardis_core import threads
 from tardis_core.cli import (
     EXIT_INTERRUPTED,
     Parser,
@@ -65,6 +66,7 @@ def parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train or resume a run, and print its result."""
     options = parsed(parser().parse_args(arguments))
+    threads.wait_passively()
     # Only now: torch takes seconds to import, and a wrong option needs none of it.
     from tardis_core import train_session
 
