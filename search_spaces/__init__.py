@@ -7,21 +7,24 @@ configurations. A new file with a `space` function is registered automatically.
 
 from search_spaces.engine.describe import describe
 from search_spaces.engine.fixed_space import BoundSpace, FixedSpace, bind, fix
+from search_spaces.engine.grid import count_combinations
 from search_spaces.engine.loader import FileSpace, SpaceModule, load, load_file, names
+from search_spaces.engine.samplers import SAMPLERS, make_sampler
 from search_spaces.engine.task_space import DEFAULT_MODELS
-from search_spaces.engine.tpe import sampler
 
 __all__ = [
     "DEFAULT_MODELS",
+    "SAMPLERS",
     "BoundSpace",
     "FileSpace",
     "FixedSpace",
     "SpaceModule",
     "bind",
+    "count_combinations",
     "describe",
     "fix",
     "load",
     "load_file",
+    "make_sampler",
     "names",
-    "sampler",
 ]

@@ -10,8 +10,9 @@ from ray import tune
 from ray.tune.experiment import Trial
 
 from orchestrator.execution import ray_internals, study
-from orchestrator.execution.asha import Asha
 from orchestrator.execution.result import FAILED, NOTE, OBJECTIVE, RECORDED, ROWS, state_of
+from orchestrator.execution.schedulers.asha import Asha
+from orchestrator.execution.schedulers.base import Scheduler
 from orchestrator.planning.configs import trial_config
 from orchestrator.planning.plan import SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import open_log
@@ -50,9 +51,9 @@ class TrialEnds(tune.Callback):
 
 
 class RecordTrials(TrialEnds):
-    """Records trials in the event log; and gives ASHA its memory, which Ray does not save."""
+    """Records trials in the event log; and gives the scheduler its memory."""
 
-    def __init__(self, plan: SweepPlan, folder: Path, scheduler: Asha | None) -> None:
+    def __init__(self, plan: SweepPlan, folder: Path, scheduler: Scheduler | None) -> None:
         self.plan, self.folder, self.scheduler = plan, folder, scheduler
         self.abandoned_count = 0
 
@@ -70,7 +71,7 @@ class RecordTrials(TrialEnds):
 
     def get_state(self) -> dict[str, Any] | None:
         # Never restored; it lets others look at the rungs.
-        return {"rungs": self.scheduler.rungs()} if self.scheduler else None
+        return {"rungs": self.scheduler.rungs()} if isinstance(self.scheduler, Asha) else None
 
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any

@@ -4,12 +4,14 @@ tests/unit/orchestrator/execution/test_ray_internals.py says what is relied on: 
 raising the version of Ray in pyproject.toml.
 """
 
+from typing import Any
+
 from ray._private.authentication.authentication_token_setup import (
     maybe_enable_token_auth_if_token_available,
 )
 from ray._raylet import GcsClient  # type: ignore[attr-defined]
 from ray.tune.experiment import Trial
-from ray.tune.schedulers import ASHAScheduler
+from ray.tune.schedulers import ASHAScheduler, MedianStoppingRule
 
 Rung = tuple[float, dict[str, float]]  # a milestone, and the value of each trial that reached it
 
@@ -24,9 +26,24 @@ def contact_head(address: str) -> None:
     GcsClient(address=address)
 
 
-def rungs(scheduler: ASHAScheduler) -> list[Rung]:
-    """The rungs of ASHA, themselves and not a copy: what is added to them counts."""
-    return [rung for bracket in scheduler._brackets for rung in bracket._rungs]
+def rungs(scheduler: ASHAScheduler, bracket: int) -> list[Rung]:
+    """The rungs of a bracket of ASHA, themselves and not a copy: what is added to them counts."""
+    return scheduler._brackets[bracket]._rungs
+
+
+def assign_bracket(scheduler: ASHAScheduler, trial_id: str, bracket: int) -> None:
+    """Put a trial into a bracket of our choice; Ray would draw one from NumPy's global state."""
+    scheduler._trial_info[trial_id] = scheduler._brackets[bracket]
+
+
+def remember(rule: MedianStoppingRule, trial: Any, results: list[dict[str, Any]]) -> None:
+    """Make results of a trial known to the median rule."""
+    rule._results[trial].extend(results)
+
+
+def remembered(rule: MedianStoppingRule, trial: Any) -> list[dict[str, Any]]:
+    """The results of a trial that the median rule knows."""
+    return rule._results.get(trial, [])
 
 
 def may_retry(trial: Trial) -> bool:

@@ -1,15 +1,16 @@
 """A sweep on Ray Tune: its trials are run, and those that were interrupted are resumed."""
 
+from functools import partial
 from typing import Any
 
 from ray import tune
 from ray.tune.experiment import Trial
 
 import search_spaces
-from orchestrator.execution.asha import Asha
 from orchestrator.execution.callbacks import FreeMemory, RecordTrials, number_of
 from orchestrator.execution.checkpoints import next_experiment
 from orchestrator.execution.cluster import resources_of
+from orchestrator.execution.schedulers.base import SCHEDULERS, Rule
 from orchestrator.execution.search import Search
 from orchestrator.execution.study import study_trials
 from orchestrator.execution.trial import train_trial
@@ -55,7 +56,9 @@ def _trainable(plan: SweepPlan, data: Any) -> Any:
 
 
 def _recorder(plan: SweepPlan) -> RecordTrials:
-    scheduler = Asha(plan.mode, plan.reports, plan.grace) if isinstance(plan, SearchPlan) else None
+    scheduler = None
+    if isinstance(plan, SearchPlan):
+        scheduler = SCHEDULERS.get(plan.scheduler)(Rule(plan.mode, plan.reports, plan.grace))
     return RecordTrials(plan.without_secrets(), plan.folder.absolute(), scheduler)
 
 
@@ -102,12 +105,13 @@ def _search(plan: SearchPlan) -> Search:
     space = space_of(plan)
     return Search(
         space,
-        search_spaces.sampler,
+        partial(search_spaces.make_sampler, plan.sampler),
         plan.seed,
         plan.mode,
         plan.name,
         plan.folder.absolute(),
-        space.first_guesses(),
+        # A grid has them, or they are not part of it.
+        () if plan.sampler == "grid" else space.first_guesses(),
     )
 
 

@@ -8,14 +8,13 @@ import pandas as pd
 import torch
 
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Reproduction, Request, Row
+from orchestrator.paper.training import best_network, trained
 from tardis_core.analysis.gradients import Norms, all_norms, over_pairs, step_jacobians
 from tardis_core.analysis.path_plots import draw_flow
 from tardis_core.build import build_network, build_task
-from tardis_core.config import Config, make_config
+from tardis_core.config import make_config
 from tardis_core.models.network import Network
 from tardis_core.tasks.copy import Copy
-from tardis_core.training.loop import Trainer
-from tardis_core.training.run_folder import RunFolder, load_checkpoint, load_network
 
 SEQUENCES = {"smoke": 2, "small": 4, "paper": 4}
 UPPER = 90  # percentile
@@ -64,27 +63,13 @@ class GradientFlow(Reproduction):
 
 
 def _trained(model: str, request: Request) -> Path:
-    """The folder of a finished training run: new, or continued from an earlier attempt."""
-    path = request.folder / "runs" / model
     config = make_config("copy", model, scale=request.scale, seed=request.seed)
-    trainer = Trainer(config, None, request.device)
-    if (path / "checkpoint.pt").is_file():
-        trainer.restore(load_checkpoint(path)[0])
-        folder = RunFolder.reopen(path, trainer)
-    else:
-        folder = RunFolder.create(path)
-        folder.describe(trainer)
-        folder.save(trainer)
-    for row in trainer.run():
-        folder.save(trainer)
-        progress = f"{trainer.update}/{config.training.updates}"
-        print(f"  {model}: update {progress}, valid bce {row['valid_bce']:.4f}", flush=True)
-    return path
+    return trained(model, config, None, request)
 
 
 def _models(folders: dict[str, Path]) -> tuple[Copy, dict[str, Model]]:
-    lstm, config = _load(folders["lstm"])
-    tardis, config = _load(folders["tardis"])
+    lstm, config = best_network(folders["lstm"])
+    tardis, config = best_network(folders["tardis"])
     task = build_task(config, None)
     assert isinstance(task, Copy)
     networks = {
@@ -96,11 +81,6 @@ def _models(folders: dict[str, Path]) -> tuple[Copy, dict[str, Model]]:
         name: Model(network, task.evaluate(network, "test")["bce"])
         for name, network in networks.items()
     }
-
-
-def _load(folder: Path) -> tuple[Network, Config]:
-    values, config = load_checkpoint(folder / "best.pt")
-    return load_network(values, config, folder / "best.pt"), config
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.planning.options import OURS, ComparisonOptions, SearchOptions
 from orchestrator.planning.placement import AUTO, MAX_TRIALS_PER_GPU
-from orchestrator.planning.plan import AGGREGATES
+from orchestrator.planning.plan import AGGREGATES, SAMPLERS, SCHEDULERS
 from tardis_core.cli import Parser, SettingAction, data_parent
 from tardis_core.registry import ESTIMATOR_NAMES, MODEL_NAMES, TASK_NAMES
 from tardis_core.scales import SCALES
@@ -112,6 +112,17 @@ def _search_parser() -> Parser:
         help=f"models to search over, of {','.join(MODEL_NAMES.all())} (default: tardis)",
     )
     add("--space", metavar="FILE", help="a search space of your own, a Python file")
+    add(
+        "--sampler",
+        choices=SAMPLERS,
+        help="how settings are proposed (default: tpe); grid tries every combination of a space "
+        "with steps",
+    )
+    add(
+        "--scheduler",
+        choices=SCHEDULERS,
+        help="which trials are stopped early (default: asha); none stops no trial",
+    )
     add(
         "--seeds-per-trial",
         type=int,

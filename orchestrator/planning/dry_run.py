@@ -62,7 +62,8 @@ def _space(plan: SearchPlan) -> list[str]:
     rows = search_spaces.describe(space.inner, plan.scale, plan.estimators, plan.models)
     width = max(len(name) for name, _ in rows)
     lines = [f"  {name:<{width}}  {text}" for name, text in rows]
-    guesses = space.first_guesses()
+    lines += ["", f"proposed by {plan.sampler}, stopped early by {plan.scheduler}"]
+    guesses = [] if plan.sampler == "grid" else space.first_guesses()
     lines += ["", f"tried first: {len(guesses) or 'nothing in particular'}"]
     return lines + ["  " + ", ".join(f"{k}={v}" for k, v in each.items()) for each in guesses]
 

@@ -6,7 +6,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any
 
 from orchestrator.planning.placement import AUTO
-from orchestrator.planning.plan import AGGREGATES
+from orchestrator.planning.plan import AGGREGATES, SAMPLERS, SCHEDULERS
 from tardis_core.data.files import check_source
 from tardis_core.errors import require
 from tardis_core.registry import ESTIMATOR_NAMES, MODEL_NAMES, TASK_NAMES, Names
@@ -82,6 +82,8 @@ class SearchOptions(SweepOptions):
     models: tuple[str, ...] = ("tardis",)
     estimators: tuple[str, ...] = field(default_factory=lambda: tuple(ESTIMATOR_NAMES.all()))
     space: str | None = None
+    sampler: str = "tpe"
+    scheduler: str = "asha"
     seeds_per_trial: int = 1
     aggregate: str = "worst"
     grace: float = 1 / 9
@@ -95,10 +97,9 @@ class SearchOptions(SweepOptions):
             _check_count("trials", self.trials, 1)
         _check_count("seeds_per_trial", self.seeds_per_trial, 1)
         _check_count("confirm_seeds", self.confirm_seeds, 0)
-        require(
-            self.aggregate in AGGREGATES,
-            f"--aggregate must be one of {', '.join(AGGREGATES)}, not {self.aggregate!r}",
-        )
+        _check_choice("sampler", self.sampler, SAMPLERS)
+        _check_choice("scheduler", self.scheduler, SCHEDULERS)
+        _check_choice("aggregate", self.aggregate, AGGREGATES)
         require(0 <= self.grace <= 1, f"--grace must be a share from 0 to 1, not {self.grace}")
 
 
@@ -134,6 +135,10 @@ def _default(option: Field[Any]) -> Any:
 def _check_count(name: str, value: int, least: int) -> None:
     rule = f"{_flag(name)} must be a whole number from {least}"
     require(isinstance(value, int) and value >= least, f"{rule}, not {value}")
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    require(value in choices, f"{_flag(name)} must be one of {', '.join(choices)}, not {value!r}")
 
 
 def _is_gpu_count(value: float) -> bool:

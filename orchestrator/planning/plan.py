@@ -20,6 +20,8 @@ NAME_RULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 SWEEPS_DIR = Path("sweeps")  # all sweeps of a working folder
 PLAN_FILE = "sweep.json"
 SPACE_FILE = "space.py"  # the copy of a user's own search space
+SAMPLERS = ("tpe", "random", "gp", "cmaes", "grid")  # how settings are proposed
+SCHEDULERS = ("asha", "hyperband", "median", "none")  # which trials are stopped early
 AGGREGATES = ("mean", "worst")  # how the seeds of one trial become one number
 # Names of fields in files that older versions wrote.
 OLD_NAMES = {"judge": "aggregate", "replicates": "confirm_seeds", "replicates_of": "confirms"}
@@ -165,6 +167,8 @@ class SearchPlan(SweepPlan):
     models: tuple[str, ...] = ("tardis",)
     estimators: tuple[str, ...] = ("gumbel", "reinforce")
     space: str | None = None  # a user's file instead of search_spaces
+    sampler: str = "tpe"
+    scheduler: str = "asha"
     seeds_per_trial: int = 1
     aggregate: str = "worst"  # of the seeds of a trial: mean | worst
     grace: float = 1 / 9  # share of its validations before which no trial is stopped

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
+import search_spaces
 from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.planning import sizing
 from orchestrator.planning.arguments import names
@@ -29,6 +30,7 @@ from tardis_core.errors import UserError
 from tardis_core.tasks.base import TASKS
 
 Plan = TypeVar("Plan", bound=SweepPlan)
+MAX_GRID = 10_000  # combinations that are tried without being asked for
 DEFAULT_TRIALS = {"smoke": 6, "small": 40, "paper": 100}
 
 
@@ -90,6 +92,8 @@ def _new_search(options: SearchOptions, cluster: Cluster) -> SearchPlan:
         models=options.models,
         estimators=options.estimators,
         space=options.space,
+        sampler=options.sampler,
+        scheduler=options.scheduler,
         seeds_per_trial=options.seeds_per_trial,
         aggregate=options.aggregate,
         grace=options.grace,
@@ -97,7 +101,26 @@ def _new_search(options: SearchOptions, cluster: Cluster) -> SearchPlan:
         time_budget=options.time_budget,
     )
     _check_trials(plan)
+    if plan.sampler == "grid":
+        plan = _whole_grid(plan, options.trials)
     return place(plan, options.gpus_per_trial, options.cpus_per_trial, cluster)
+
+
+def _whole_grid(plan: SearchPlan, trials: int | None) -> SearchPlan:
+    """The plan with as many trials as the grid has combinations, or fewer if `trials` says so."""
+    limit = trials or MAX_GRID
+    try:
+        size = search_spaces.count_combinations(space_of(plan), limit)
+    except ValueError as error:
+        raise UserError(
+            f"{error}; fix it with --set, or give its values in a --space of your own"
+        ) from error
+    if size > limit and not trials:
+        raise UserError(
+            f"the grid has more than {MAX_GRID:,} combinations; fix settings with --set, or give a "
+            "number of --trials, which are drawn from it"
+        )
+    return replace(plan, trials=min(size, limit))
 
 
 def _check_trials(plan: SearchPlan) -> None:

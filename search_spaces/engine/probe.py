@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -30,12 +30,12 @@ class Probe:
     settings: dict[str, Any]  # what the space returned
 
 
-class ProbeTrial(optuna.trial.FixedTrial):
-    """A trial that answers at random and records the questions, without a study."""
+class RecordingTrial(optuna.trial.FixedTrial):
+    """A trial without a study: it answers by a function and records the questions."""
 
-    def __init__(self, rng: random.Random, number: int) -> None:
+    def __init__(self, answer: Callable[[str, BaseDistribution], Any], number: int) -> None:
         super().__init__({}, number=number)
-        self._rng = rng
+        self._answer_to = answer
         self.asked: dict[str, tuple[BaseDistribution, Any]] = {}
 
     def suggest_float(
@@ -53,7 +53,7 @@ class ProbeTrial(optuna.trial.FixedTrial):
 
     def _answer(self, name: str, distribution: BaseDistribution) -> Any:
         if name not in self.asked:
-            self.asked[name] = distribution, draw(distribution, self._rng)
+            self.asked[name] = distribution, self._answer_to(name, distribution)
         return self.asked[name][1]
 
 
@@ -80,7 +80,7 @@ def explore(
     rng = random.Random(SEED)
     probes = []
     for number in range(PROBES):
-        trial = ProbeTrial(rng, number)
+        trial = RecordingTrial(lambda _, distribution: draw(distribution, rng), number)
         settings = space.space(cast(optuna.Trial, trial), scale, estimators, models)
         values = {name: value for name, (_, value) in trial.asked.items()}
         asked = {name: distribution for name, (distribution, _) in trial.asked.items()}

@@ -57,7 +57,10 @@ def test_every_imported_package_is_a_dependency():
 
 
 def test_every_dependency_is_imported():
-    assert declared(PROJECT["dependencies"]) <= set().union(*imported(*PACKAGES).values())
+    used = set().union(*imported(*PACKAGES).values()) | {
+        "cmaes"
+    }  # imported by Optuna's CmaEsSampler
+    assert declared(PROJECT["dependencies"]) <= used
 
 
 def test_tests_import_only_declared_packages():

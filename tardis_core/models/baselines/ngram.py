@@ -36,7 +36,14 @@ class Counts(NamedTuple):
 class KneserNey:
     """P(w | the last order - 1 symbols)."""
 
-    def __init__(self, text: np.ndarray, symbols: int, order: int, before: int = 0) -> None:
+    def __init__(
+        self,
+        text: np.ndarray,
+        symbols: int,
+        order: int,
+        before: int = 0,
+        skipped: int | None = None,
+    ) -> None:
         """Count.
 
         Args:
@@ -44,6 +51,7 @@ class KneserNey:
             symbols: how many symbols there are.
             order: n, the length of the longest n-grams.
             before: the symbol that is taken to stand before a text, as often as needed.
+            skipped: the distance of a symbol that the context leaves out in favour of an older one.
         """
         require(len(text) > 0, "a text to count must have at least one symbol")
         # The numbers of n-grams, and symbols**n itself, must fit into 63 bits.
@@ -53,6 +61,7 @@ class KneserNey:
             f"the order must be from 1 to {longest} with {symbols} symbols, not {order}",
         )
         self.symbols, self.order, self.before = symbols, order, before
+        self._distances = [n for n in range(order + 1) if n != skipped][:order][::-1]
         grams, counts = np.unique(self._numbers(text), return_counts=True)
         by_order = [_table(grams, counts, symbols)]
         for shorter in range(order - 1, 0, -1):
@@ -74,11 +83,12 @@ class KneserNey:
 
     def _numbers(self, text: np.ndarray) -> np.ndarray:
         """The n-gram that ends at each symbol."""
-        start = np.full(self.order - 1, self.before)
+        start = np.full(self.order, self.before)
         digits = np.concatenate([start, np.asarray(text)]).astype(np.int64)
         numbers = np.zeros(len(text), np.int64)
-        for n in range(self.order):
-            numbers = numbers * self.symbols + digits[n : n + len(text)]
+        for distance in self._distances:
+            first = len(start) - distance
+            numbers = numbers * self.symbols + digits[first : first + len(text)]
         return numbers
 
     def _interpolate(self, grams: np.ndarray, table: Counts, lower: np.ndarray) -> np.ndarray:

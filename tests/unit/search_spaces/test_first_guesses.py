@@ -7,6 +7,7 @@ import optuna
 import pytest
 
 import search_spaces
+from search_spaces.engine.tpe import sampler
 from tardis_core.config import make_config
 from tardis_core.models.base import MODELS
 from tardis_core.scales import SCALES
@@ -56,7 +57,7 @@ def test_a_study_reproduces_them_exactly(task):
 
 def check_study_reproduces_guesses(space, scale, estimators):
     guesses = space.first_guesses(scale, estimators, MODELS.names())
-    study = optuna.create_study(sampler=search_spaces.sampler(0))
+    study = optuna.create_study(sampler=sampler(0))
     for guess in guesses:
         study.enqueue_trial(guess)
     for guess in guesses:
@@ -103,7 +104,7 @@ def test_copy_and_recall_have_the_sizes_of_the_paper(task):
 
 def test_a_missing_parameter_is_sampled():
     space = search_spaces.load("ptb")
-    study = optuna.create_study(sampler=search_spaces.sampler(0))
+    study = optuna.create_study(sampler=sampler(0))
     study.enqueue_trial({"estimator": "reinforce", "memory.cells": 12})
     settings = space.space(study.ask(), "small", ALL)
     assert (settings["estimator"], settings["memory.cells"]) == ("reinforce", 12)

@@ -7,6 +7,7 @@ import pytest
 
 import search_spaces
 from search_spaces.engine.probe import explore
+from search_spaces.engine.tpe import sampler
 from tardis_core.config import make_config
 
 ALL = ("gumbel", "reinforce")
@@ -146,7 +147,7 @@ def test_a_space_survives_pickling(task):
     one, two = (
         [each(study.ask()) for _ in range(20)]
         for each in (bound, copy)
-        for study in [optuna.create_study(sampler=search_spaces.sampler(3))]
+        for study in [optuna.create_study(sampler=sampler(3))]
     )
     assert one == two
     assert copy.first_guesses() == space.first_guesses("small", ALL)

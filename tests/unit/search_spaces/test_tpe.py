@@ -10,14 +10,19 @@ from optuna.trial import TrialState, create_trial
 
 import search_spaces
 from search_spaces.engine.optuna_internals import MAX_BEST_TRIALS
-from search_spaces.engine.tpe import LATEST_TRIALS, STARTUP_TRIALS, relevant_trials
+from search_spaces.engine.tpe import (
+    LATEST_TRIALS,
+    STARTUP_TRIALS,
+    relevant_trials,
+    sampler,
+)
 
 ALL = ("gumbel", "reinforce")
 
 
 def proposals(task, seed, count=STARTUP_TRIALS + 5):
     space = search_spaces.bind(search_spaces.load(task), "small", ALL)
-    study = optuna.create_study(sampler=search_spaces.sampler(seed))
+    study = optuna.create_study(sampler=sampler(seed))
     for guess in space.first_guesses():
         study.enqueue_trial(guess)
     settings = []
@@ -54,7 +59,7 @@ def test_proposals_improve_with_results():
 def test_only_warnings_of_chosen_options_are_suppressed():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        search_spaces.sampler(0)
+        sampler(0)
         warnings.warn("``other``", optuna.exceptions.ExperimentalWarning, stacklevel=1)
     assert [str(warning.message) for warning in caught] == ["``other``"]
 
@@ -108,15 +113,13 @@ def test_with_few_trials_it_proposes_what_plain_tpe_does():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plain = optuna.samplers.TPESampler(seed=3, multivariate=True, group=True)
-    assert proposed(search_spaces.sampler(3), trials) == proposed(plain, trials)
+    assert proposed(sampler(3), trials) == proposed(plain, trials)
 
 
 def test_left_out_trials_change_nothing_and_the_best_are_never_left_out():
     later = [ended(1.0 + number % 9, number % 9 / 9) for number in range(2 * LATEST_TRIALS)]
     low, high, good, better = (
-        proposed(
-            search_spaces.sampler(3), [ended(value, x) for _ in range(MAX_BEST_TRIALS)] + later
-        )
+        proposed(sampler(3), [ended(value, x) for _ in range(MAX_BEST_TRIALS)] + later)
         for value, x in [(50.0, 0.1), (50.0, 0.9), (0.0, 0.1), (0.0, 0.9)]
     )
     assert low == high

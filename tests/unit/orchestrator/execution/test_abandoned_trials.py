@@ -6,15 +6,16 @@ import pytest
 from optuna.trial import TrialState
 
 from orchestrator.execution import tuner as sweeping
-from orchestrator.execution.asha import Asha
 from orchestrator.execution.callbacks import RecordTrials
 from orchestrator.execution.result import FINISHED, OBJECTIVE
+from orchestrator.execution.schedulers.asha import Asha
+from orchestrator.execution.schedulers.base import Rule
 from orchestrator.execution.search import Search
 from orchestrator.execution.study import open_study
 from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.events import TrialEnded, TrialStarted
-from search_spaces import sampler
+from search_spaces.engine.tpe import sampler
 
 
 def space(trial):
@@ -56,7 +57,7 @@ def test_a_driver_that_comes_back_tells_asha_and_the_log_what_the_study_knows(tm
     search.on_trial_complete("a", {OBJECTIVE: 0.5, "training_iteration": 1, FINISHED: True})
 
     plan = SearchPlan("s", "copy", "smoke", 2, "bce", "lower", reports=1)
-    asha = Asha("min", reports=1, grace=1.0)
+    asha = Asha(Rule("min", 1, 1.0))
     RecordTrials(plan, tmp_path, asha).setup()
     assert asha.rungs() == {1: {0: 0.5, 1: 0.7}}
     ends = [each for each, _ in open_log(tmp_path).read(0) if isinstance(each, TrialEnded)]

@@ -20,12 +20,12 @@ def test_rungs_are_pairs_of_a_milestone_and_values_by_trial_id(scheduler):
     trial = SimpleNamespace(trial_id="a")  # an id is all that ASHA asks of a trial
     scheduler.on_trial_add(None, trial)
     scheduler.on_trial_result(None, trial, {"training_iteration": 1, "loss": 0.5})
-    rungs = dict(ray_internals.rungs(scheduler))
+    rungs = dict(ray_internals.rungs(scheduler, 0))
     assert rungs == {9: {}, 3: {}, 1: {"a": -0.5}}  # the sign makes every value one to maximise
 
 
 def test_a_value_that_is_put_into_a_rung_counts(scheduler):
-    dict(ray_internals.rungs(scheduler))[1].update({str(n): -1.0 for n in range(3)})
+    dict(ray_internals.rungs(scheduler, 0))[1].update({str(n): -1.0 for n in range(3)})
     trial = SimpleNamespace(trial_id="late")
     scheduler.on_trial_add(None, trial)
     worse = {"training_iteration": 1, "loss": 2.0}

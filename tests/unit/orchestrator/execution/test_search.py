@@ -12,8 +12,8 @@ from optuna.trial import TrialState
 from orchestrator.execution.result import FAILED, FINISHED, OBJECTIVE
 from orchestrator.execution.search import Search
 from orchestrator.execution.study import open_study, study_storage, tell_failed
-from search_spaces import sampler
 from search_spaces.engine import tpe
+from search_spaces.engine.tpe import sampler
 
 
 class Space:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 from orchestrator import api, reproduce
 from orchestrator.comparison.runs import ComparisonData, Group, Run
 from orchestrator.execution import gpu_probe
-from orchestrator.paper import gradient_flow, tables
+from orchestrator.paper import gradient_flow, memory_only_head, tables
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Request, Row
 from orchestrator.paper.tables import orderings
 from orchestrator.planning.options import OURS
@@ -18,6 +19,7 @@ from orchestrator.planning.placement import Footprint
 from orchestrator.planning.planner import paper_candidates
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import SweepStarted
+from tardis_core.build import build_network, build_task, load_data
 from tardis_core.config import make_config
 from tardis_core.scales import SCALES
 from tardis_core.training.loop import Trainer
@@ -92,6 +94,32 @@ def test_gradient_flow_trains_once_and_compares_three_models(capsys):
     again, _ = run("gradient-flow")  # nothing is trained a second time
     assert "update    " not in capsys.readouterr().out
     assert pd.read_csv(again / "flow.csv").equals(table)
+
+
+@pytest.mark.slow
+def test_the_memory_only_head_is_measured_on_more_and_more_knowledge(monkeypatch):
+    monkeypatch.setattr(memory_only_head, "ORDERS", (3,))
+    folder, summary = run("memory-only-head")
+    table = pd.read_csv(folder / "heads.csv").set_index(["model", "sees"])
+    assert set(table.columns) == {"additive", "hidden layer"}
+    detached = table.loc["detached", "additive"]
+    assert detached["x_t, h_{t-1}"] < detached["x_t, h_{t-2}"] < detached["x_t alone"]
+    assert "% of the reads are 2 steps old, the newest possible" in summary
+    assert "n-gram model without x_{t-1}" in summary
+    assert "1.28" not in summary  # on a stand-in nothing is set beside the paper's numbers
+
+
+def test_the_newest_content_that_can_be_read_is_two_steps_old():
+    config = make_config("ptb", estimator="reinforce", scale="smoke")
+    data = load_data(config, None, "standin")
+    task = build_task(config, data)
+    network = build_network(config, task.signature)
+    steps = memory_only_head.record_steps(network, task, "test", pieces=20)
+    assert int(steps.age_N.min()) == 2
+    known = network.model.W_m(steps.h2_NH)
+    newest_N = steps.age_N == 2
+    content_NC = steps.r_NQ[:, network.model.memory_config.address :]
+    torch.testing.assert_close(content_NC[newest_N], known[newest_N])
 
 
 def test_a_stopped_training_of_gradient_flow_continues_where_it_was(tmp_path):

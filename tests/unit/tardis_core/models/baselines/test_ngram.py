@@ -116,3 +116,14 @@ def test_the_command_chooses_by_validation(capsys):
 def test_wrong_orders_are_one_line(capsys):
     assert main(["--orders", "many"]) == 2
     assert "--orders must be whole numbers with commas" in capsys.readouterr().err
+
+
+def test_a_skipped_symbol_is_not_part_of_the_context():
+    text = np.random.default_rng(0).integers(0, 2, 1200)
+    text[0::2] = np.arange(600) % 2  # known from the symbol two before; the one before is noise
+    model = KneserNey(text, 2, 2, skipped=1)
+    assert model.nats(text).mean() < 0.9 * KneserNey(text, 2, 2).nats(text).mean()
+    changed = text.copy()
+    changed[998] = 1 - changed[998]
+    assert model.nats(changed)[999] == model.nats(text)[999]
+    assert model.nats(changed)[1000] != model.nats(text)[1000]

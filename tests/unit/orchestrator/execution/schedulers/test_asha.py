@@ -6,8 +6,9 @@ import optuna
 import pytest
 from ray.tune.schedulers import TrialScheduler
 
-from orchestrator.execution.asha import Asha
 from orchestrator.execution.result import OBJECTIVE
+from orchestrator.execution.schedulers.asha import Asha
+from orchestrator.execution.schedulers.base import Rule
 
 STOP, CONTINUE = TrialScheduler.STOP, TrialScheduler.CONTINUE
 
@@ -22,7 +23,7 @@ def report(asha, number, step, value, ray_id="t"):
 
 
 def new_asha(mode="min", ray_id="t", grace=1 / 9):
-    asha = Asha(mode, reports=9, grace=grace)
+    asha = Asha(Rule(mode, 9, grace))
     for number in range(6):
         asha.on_trial_add(None, trial(number, ray_id))
     return asha

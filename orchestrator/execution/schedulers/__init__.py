@@ -1,0 +1,1 @@
+"""Schedulers decide after each result whether a trial continues; one file each."""
