@@ -11,6 +11,7 @@ from orchestrator.planning.options import SearchOptions
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from orchestrator.results import failures, leaderboard, report
 from orchestrator.results.records import Records
+from orchestrator.results.summary import as_text, messages_to_stderr, plan_text, summary
 from orchestrator.tracking import champion
 from orchestrator.tracking.mlflow_store import reach_store
 from tardis_core.cli import command
@@ -25,23 +26,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: SearchOptions) -> int:
-    """Plan, run, confirm the best trials with more seeds if asked to, and print the results."""
-    plan = api.plan_for(options)
+    """Plan and run, and print the results for people or for scripts."""
+    with messages_to_stderr(options.json):
+        plan = api.plan_for(options)
+        if not options.dry_run:
+            records, outcome = _run(plan, options.address)
     if options.dry_run:
-        print(api.describe(plan, options.address))
+        print(plan_text(plan) if options.json else api.describe(plan, options.address))
         return 0
-    outcome = api.run(plan, options.address)
+    if options.json:
+        print(as_text(summary(records, outcome)))
+    return outcome.exit_code
+
+
+def _run(plan: SweepPlan, address: str | None) -> tuple[Records, Outcome]:
+    """Run, confirm the best trials with more seeds if asked to, and print the results."""
+    outcome = api.run(plan, address)
     records = Records.load(api.as_begun(plan))
     print(f"\n{leaderboard.text(records)}")
     if outcome.finished and (confirmation := api.confirmation_of(records)):
         print(_before(confirmation, plan, outcome), flush=True)
-        outcome = api.run(confirmation, options.address)
+        outcome = api.run(confirmation, address)
         records = Records.load(api.as_begun(confirmation))
     if isinstance(records.plan, ComparisonPlan):
         compared = comparison_runs.of_records(records)
         print(f"\n{comparison_report.text(compared) if compared else 'No trial ran to its end.'}")
     print(f"\n{_closing(plan, records, outcome)}")
-    return outcome.exit_code
+    return records, outcome
 
 
 def _before(confirmation: ComparisonPlan, plan: SweepPlan, outcome: Outcome) -> str:

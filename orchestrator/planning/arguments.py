@@ -191,6 +191,11 @@ def _shared_parent() -> Parser:
     add("task", nargs="?", help=f"one of: {', '.join(TASK_NAMES.all())}")
     add("--resume", metavar="NAME", help="continue a sweep that was stopped")
     add("--dry-run", action="store_true", help="print the plan and exit")
+    add(
+        "--json",
+        action="store_true",
+        help="print one JSON object at the end; everything else goes to stderr",
+    )
     add("--name", help="name of the sweep (default: task, scale and time)")
     add(
         "--scale",

@@ -30,7 +30,16 @@ def test_light_commands_import_no_heavy_library():
 
 COMMANDS = {
     "tardis_core": ("train", "evaluate", "ngram"),
-    "orchestrator": ("sweep", "compare", "evaluate", "inspect", "sample", "reproduce", "doctor"),
+    "orchestrator": (
+        "sweep",
+        "compare",
+        "evaluate",
+        "inspect",
+        "sample",
+        "reproduce",
+        "doctor",
+        "status",
+    ),
 }
 WRONG = {"train": "copi", "sweep": "copi", "compare": "copy --seeds 0", "reproduce": "figure-9"}
 RUN_ALL = """
