@@ -12,6 +12,7 @@ from orchestrator.comparison import runs as comparison_runs
 from orchestrator.comparison import tables
 from orchestrator.comparison.runs import ComparisonData
 from orchestrator.execution.driver import Outcome, undelivered
+from orchestrator.planning import settings_help
 from orchestrator.planning.arguments import comparison_options
 from orchestrator.planning.options import ComparisonOptions
 from orchestrator.planning.plan import ComparisonPlan
@@ -30,6 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: ComparisonOptions) -> int:
     """Train what is missing, compare, and write the report."""
+    if options.set_help:
+        settings_help.print_all(options.task, options.scale, options.models)
+        return 0
     if options.runs or options.sweeps:
         print(_compare_existing(options))
         return 0

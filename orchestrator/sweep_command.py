@@ -6,6 +6,7 @@ from orchestrator import api
 from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.execution.driver import Outcome, undelivered
+from orchestrator.planning import settings_help
 from orchestrator.planning.arguments import search_options
 from orchestrator.planning.options import SearchOptions
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
@@ -27,6 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: SearchOptions) -> int:
     """Plan and run, and print the results for people or for scripts."""
+    if options.set_help:
+        settings_help.print_all(options.task, options.scale, options.models, options.estimators)
+        return 0
     with messages_to_stderr(options.json):
         plan = api.plan_for(options)
         if not options.dry_run:

@@ -35,7 +35,7 @@ def setting(text: str) -> tuple[str, str]:
 
 
 class SettingAction(argparse.Action):
-    """Collects the KEY=VALUE of a repeatable `--set` in a dictionary."""
+    """Collects the KEY=VALUE of a repeatable `--set` in a dictionary; notes a `--set help`."""
 
     def __call__(
         self,
@@ -44,6 +44,9 @@ class SettingAction(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
+        if values == "help":
+            namespace.set_help = True
+            return
         key, value = setting(values)
         setattr(namespace, self.dest, {**getattr(namespace, self.dest, {}), key: value})
 

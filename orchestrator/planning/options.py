@@ -36,6 +36,7 @@ class SweepOptions:
     data: str = "auto"
     address: str | None = None  # of an existing Ray cluster
     dry_run: bool = False
+    set_help: bool = False  # only print the settings
     json: bool = False  # print one object at the end, everything else to stderr
 
     def __post_init__(self) -> None:
