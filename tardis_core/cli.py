@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from tardis_core import plugins
 from tardis_core.errors import Diverged, UserError
 
 SPLITS = ("valid", "test")
@@ -49,6 +50,32 @@ class SettingAction(argparse.Action):
             return
         key, value = setting(values)
         setattr(namespace, self.dest, {**getattr(namespace, self.dest, {}), key: value})
+
+
+class PluginAction(argparse.Action):
+    """Requests the file of a repeatable `--plugin` at once: other options may name its parts."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        plugins.request(values)
+        setattr(namespace, self.dest, (*getattr(namespace, self.dest, ()), values))
+
+
+def add_plugin_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--plugin`."""
+    parser.add_argument(
+        "--plugin",
+        action=PluginAction,
+        default=argparse.SUPPRESS,
+        metavar="FILE",
+        help="a Python file that registers models, tasks or estimators of your own, repeatable "
+        "(or TARDIS_PLUGINS)",
+    )
 
 
 def device_parent() -> Parser:

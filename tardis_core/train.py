@@ -8,6 +8,7 @@ from tardis_core import threads
 from tardis_core.cli import (
     EXIT_INTERRUPTED,
     Parser,
+    add_plugin_option,
     command,
     data_parent,
     device_parent,
@@ -55,6 +56,7 @@ def train_parser() -> Parser:
         help="change a setting, repeatable; `--set help` lists all of them",
     )
     add_config_option(parser)
+    add_plugin_option(parser)
     parser.add_argument(
         "--seed", type=int, help="seed of weights, noise and data order (default: 0)"
     )
@@ -90,8 +92,8 @@ def parsed(arguments: Sequence[str] | None, parser: Parser | None = None) -> dic
         if name is not None:
             names.check(name)
     settings = dict(setting(text) for text in options.set if text != "help")
-    del options.config
-    return {**vars(options), "set": settings, "help_settings": "help" in options.set}
+    values = {key: value for key, value in vars(options).items() if key not in ("config", "plugin")}
+    return {**values, "set": settings, "help_settings": "help" in options.set}
 
 
 def _run_words(run: Mapping[str, Any], name: str) -> list[str]:

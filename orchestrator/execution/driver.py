@@ -167,7 +167,7 @@ def _place(plan: SweepPlan) -> str:
 
 def _params(plan: SweepPlan) -> dict[str, Any]:
     # The URI is where one looks; the candidates are recorded with their trials.
-    hidden = {"tracking_uri", "candidates"}
+    hidden = {"tracking_uri", "candidates", "plugins"}
     values = asdict(plan.without_secrets())
     return {key: value for key, value in values.items() if key not in hidden}
 

@@ -8,7 +8,7 @@ from typing import Any
 from orchestrator.planning.options import OURS, ComparisonOptions, SearchOptions
 from orchestrator.planning.placement import AUTO, MAX_TRIALS_PER_GPU
 from orchestrator.planning.plan import AGGREGATES, SAMPLERS, SCHEDULERS
-from tardis_core.cli import Parser, SettingAction, data_parent
+from tardis_core.cli import Parser, SettingAction, add_plugin_option, data_parent
 from tardis_core.config_file import RunWords, add_config_option, with_config
 from tardis_core.registry import ESTIMATOR_NAMES, MODEL_NAMES, TASK_NAMES
 from tardis_core.scales import SCALES
@@ -209,6 +209,7 @@ def _shared_parent() -> Parser:
     add = parent.add_argument
     add("task", nargs="?", help=f"one of: {', '.join(TASK_NAMES.all())}")
     add_config_option(parent)
+    add_plugin_option(parent)
     add("--resume", metavar="NAME", help="continue a sweep that was stopped")
     add("--dry-run", action="store_true", help="print the plan and exit")
     add(

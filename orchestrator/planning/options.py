@@ -36,6 +36,7 @@ class SweepOptions:
     data: str = "auto"
     address: str | None = None  # of an existing Ray cluster
     dry_run: bool = False
+    plugin: tuple[str, ...] = ()  # files with parts of the user's own; requested already
     set_help: bool = False  # only print the settings
     json: bool = False  # print one object at the end, everything else to stderr
 

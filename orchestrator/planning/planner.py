@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 import search_spaces
+from orchestrator.common import permissions
 from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.planning import sizing
 from orchestrator.planning.arguments import names
@@ -23,7 +24,7 @@ from orchestrator.planning.plan import (
     load_plan,
 )
 from search_spaces.engine.probe import explore
-from tardis_core import paper
+from tardis_core import paper, plugins
 from tardis_core.cli import setting
 from tardis_core.config import has_setting, make_config
 from tardis_core.errors import UserError
@@ -65,7 +66,11 @@ def _search(options: SearchOptions, cluster: Cluster) -> SweepPlan:
 
 
 def _found_at(directory: str | None, plan: Plan) -> Plan:
-    """The plan of a sweep whose data may have moved."""
+    """The plan of a sweep that goes on: with its plugins, and its data, which may have moved."""
+    if plan.plugins:
+        permissions.check_folder(plan.folder)  # they are executed
+    for name, source in plan.plugins.items():
+        plugins.request_source(name, source)
     return replace(plan, data_dir=directory) if directory else plan
 
 
@@ -176,6 +181,7 @@ def _common(options: SweepOptions, cluster: Cluster, kind: str = "") -> dict[str
         "autoscale": options.autoscale,
         "storage": options.storage or os.environ.get("TARDIS_STORAGE", ""),
         "tracking_uri": options.tracking_uri or default_tracking_uri(),
+        "plugins": plugins.requested(),
         "data_dir": options.data_dir,
         "data": options.data,
     }
