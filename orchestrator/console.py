@@ -20,7 +20,9 @@ class Subcommand(NamedTuple):
 
 COMMANDS = {
     "train": Subcommand(
-        "tardis_core.train:main", "tardis_core.train:train_parser", "train one model"
+        "orchestrator.commands:train",
+        "orchestrator.commands:tracked_train_parser",
+        "train one model",
     ),
     "sweep": Subcommand(
         "orchestrator.commands:sweep",

@@ -60,6 +60,11 @@ def train_parser() -> Parser:
     parser.add_argument(
         "--seed", type=int, help="seed of weights, noise and data order (default: 0)"
     )
+    parser.add_argument(
+        "--tensorboard",
+        action="store_true",
+        help="also write TensorBoard event files to the folder of the run",
+    )
     parser.add_argument("--out", metavar="DIR", help="folder of the run (default: a name in runs/)")
     parser.add_argument("--resume", metavar="DIR", help="resume the run in this folder")
     return parser

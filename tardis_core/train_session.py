@@ -41,6 +41,7 @@ class TrainOptions:
     seed: int | None = None  # None: 0
     out: str | None = None  # None: a name in runs/
     resume: str | None = None
+    tensorboard: bool = False
     device: str = "auto"
     data_dir: str | None = None
     data: str = "auto"
@@ -90,6 +91,10 @@ def train(options: TrainOptions, observers: Sequence[Observer] = ()) -> Training
     torch.set_num_threads(_recorded_threads(options) or threads.thread_count())
     trainer, folder = _resumed(options) if options.resume else _new(options)
     print(_headline(trainer), flush=True)
+    if options.tensorboard:
+        from tardis_core.training.tensorboard import TensorBoard
+
+        observers = (*observers, TensorBoard())
     for each in observers:
         each.started(trainer, folder.path)
         each.validated(trainer.history)

@@ -4,11 +4,13 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from ray import tune
 
 from orchestrator.common import permissions, provenance
 from orchestrator.common.library_logs import redirect_library_logs
@@ -52,12 +54,18 @@ class Outcome(NamedTuple):
         return EXIT_FAILED if self.failed else 0 if self.finished else EXIT_INTERRUPTED
 
 
-def run_sweep(plan: SweepPlan, address: str | None, conclude: Conclude) -> Outcome:
+def run_sweep(
+    plan: SweepPlan,
+    address: str | None,
+    conclude: Conclude,
+    callbacks: Sequence[tune.Callback] = (),
+) -> Outcome:
     """Run a sweep, whether new or resumed, to its end or until Ctrl-C.
 
     Args:
         address: of an existing Ray cluster; without it one is started on this machine.
         conclude: writes the report when the trials have ended.
+        callbacks: of the user; Ray calls them while the trials run.
     """
     if plan.folder.exists():
         permissions.check_folder(plan.folder)
@@ -70,7 +78,7 @@ def run_sweep(plan: SweepPlan, address: str | None, conclude: Conclude) -> Outco
         preflight.check(plan, max_concurrent)
         plan.save()
     with closing(log):
-        return _run(loaded, max_concurrent, log, tracker, conclude)
+        return _run(loaded, max_concurrent, log, tracker, conclude, callbacks)
 
 
 def _with_recorded_data(plan: SweepPlan) -> SweepPlan:
@@ -85,6 +93,7 @@ def _run(
     log: EventLog,
     tracker: Tracker,
     conclude: Conclude,
+    callbacks: Sequence[tune.Callback] = (),
 ) -> Outcome:
     plan, data, source = loaded
     print(_headline(plan, source, max_concurrent), flush=True)
@@ -93,7 +102,7 @@ def _run(
     started = time.monotonic()
     try:
         with View(plan.without_secrets()) as view:
-            run(plan, data, max_concurrent, [view])
+            run(plan, data, max_concurrent, [view, *callbacks])
         out_of_time = 0 < plan.time_budget <= time.monotonic() - started
         finished = ended(plan) >= plan.trials or out_of_time  # otherwise it was Ctrl-C
         log.append(*conclude(plan, data, finished))
