@@ -186,9 +186,8 @@ def _check_gpus(address: str | None) -> int:
     return 1 if any(answer.startswith("cannot") for _, answer in answers) else 0
 
 
-@command
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare, and with --fix make them agree."""
+def parser() -> Parser:
+    """The options of the command."""
     parser = Parser(prog="python -m orchestrator.doctor", description=__doc__)
     parser.add_argument("name", nargs="?", help="name of a sweep that is not running")
     parser.add_argument(
@@ -198,7 +197,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--gpu", action="store_true", help="check the GPU kernels on every node with GPUs instead"
     )
     parser.add_argument("--address", metavar="HOST:PORT", help="Ray cluster to check with --gpu")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+@command
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare, and with --fix make them agree."""
+    options = parser().parse_args(arguments)
     if options.gpu:
         return _check_gpus(options.address)
     if options.name is None:

@@ -39,6 +39,9 @@ class SweepOptions:
     data: str = "auto"
     address: str | None = None  # of an existing Ray cluster
     dry_run: bool = False
+    plugin: tuple[str, ...] = ()  # files with parts of the user's own; requested already
+    set_help: bool = False  # only print the settings
+    json: bool = False  # print one object at the end, everything else to stderr
 
     def __post_init__(self) -> None:
         """Raise `UserError` for a value that no sweep can have."""
@@ -76,7 +79,7 @@ class SweepOptions:
 
     def check_nothing_but(self, *allowed: str) -> None:
         """Raise `UserError` for options that do not affect a sweep that was started before."""
-        allowed = (*allowed, "address", "dry_run")
+        allowed = (*allowed, "address", "dry_run", "json")
         changed = [each for each in fields(self) if getattr(self, each.name) != _default(each)]
         words = [_flag(each.name) for each in changed if each.name not in allowed]
         require(
