@@ -81,6 +81,9 @@ RUN_BY_ANOTHER_TEST = {
     "python -m orchestrator.reproduce gradient-flow": (
         REPRODUCE + "test_gradient_flow_trains_once_and_compares_three_models"
     ),
+    "python -m orchestrator.reproduce estimator-quality": (
+        REPRODUCE + "test_estimator_quality_judges_every_estimator_at_every_stage"
+    ),
     "python -m orchestrator.reproduce table-ntm": (
         REPRODUCE + "test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved"
     ),
