@@ -41,11 +41,12 @@ def account_of_log(log: EventLog) -> Account:
             case TrialStarted(number=number):
                 account.status[number] = RUNNING
                 account.steps.setdefault(number, [])
-            case Metrics(number=number, step=step):
+            case Metrics(number=number, step=step, values=values):
                 account.status[number] = RUNNING
-                account.steps.setdefault(number, []).append(step)
-            case TrialEnded(number=number, status=status):
-                account.status[number] = status
+                if any(name.startswith("valid_") for name in values):
+                    account.steps.setdefault(number, []).append(step)
+            case TrialEnded(number=number):
+                account.status[number] = State.from_event(event).mlflow_status
     return account
 
 
@@ -185,9 +186,8 @@ def _check_gpus(address: str | None) -> int:
     return 1 if any(answer.startswith("cannot") for _, answer in answers) else 0
 
 
-@command
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare, and with --fix make them agree."""
+def parser() -> Parser:
+    """The options of the command."""
     parser = Parser(prog="python -m orchestrator.doctor", description=__doc__)
     parser.add_argument("name", nargs="?", help="name of a sweep that is not running")
     parser.add_argument(
@@ -197,7 +197,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--gpu", action="store_true", help="check the GPU kernels on every node with GPUs instead"
     )
     parser.add_argument("--address", metavar="HOST:PORT", help="Ray cluster to check with --gpu")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+@command
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare, and with --fix make them agree."""
+    options = parser().parse_args(arguments)
     if options.gpu:
         return _check_gpus(options.address)
     if options.name is None:

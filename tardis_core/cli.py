@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, NoReturn, TextIO
 
+from tardis_core import plugins
 from tardis_core.errors import Diverged, UserError
 from tardis_core.stopping import stop_signals
 
@@ -47,7 +48,7 @@ def folder(text: str) -> str:
 
 
 class SettingAction(argparse.Action):
-    """Collects the KEY=VALUE of a repeatable `--set` in a dictionary."""
+    """Collects the KEY=VALUE of a repeatable `--set` in a dictionary; notes a `--set help`."""
 
     def __call__(
         self,
@@ -56,8 +57,37 @@ class SettingAction(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
+        if values == "help":
+            namespace.set_help = True
+            return
         key, value = setting(values)
         setattr(namespace, self.dest, {**getattr(namespace, self.dest, {}), key: value})
+
+
+class PluginAction(argparse.Action):
+    """Requests the file of a repeatable `--plugin` at once: other options may name its parts."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        plugins.request(values)
+        setattr(namespace, self.dest, (*getattr(namespace, self.dest, ()), values))
+
+
+def add_plugin_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--plugin`."""
+    parser.add_argument(
+        "--plugin",
+        action=PluginAction,
+        default=argparse.SUPPRESS,
+        metavar="FILE",
+        help="a Python file that registers models, tasks or estimators of your own, repeatable "
+        "(or TARDIS_PLUGINS)",
+    )
 
 
 def device_parent() -> Parser:

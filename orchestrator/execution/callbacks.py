@@ -6,13 +6,21 @@ import os
 from pathlib import Path
 from typing import Any
 
-from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 from optuna.trial import FrozenTrial
 from ray import tune
 from ray.tune.experiment import Trial
 
 from orchestrator.execution import ray_internals, study
-from orchestrator.execution.result import FAILED, NOTE, OBJECTIVE, RECORDED, ROWS, state_of
+from orchestrator.execution.result import (
+    FAILED,
+    NOTE,
+    OBJECTIVE,
+    RECORDED,
+    ROWS,
+    has_objective,
+    state_of,
+)
 from orchestrator.execution.schedulers.asha import Asha
 from orchestrator.execution.schedulers.base import Scheduler
 from orchestrator.planning.configs import params_of_config, trial_config
@@ -20,6 +28,8 @@ from orchestrator.planning.plan import SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.recorder import Recorder
 from orchestrator.tracking.states import State
+from tardis_core.commands import training_command
+from tardis_core.config import Config
 from tardis_core.errors import UserError
 
 _log = logging.getLogger(__name__)
@@ -82,7 +92,11 @@ class RecordTrials(TrialEnds):
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
         number = number_of(trial)
-        tags = {**self.plan.trial_tags(number), MLFLOW_RUN_NAME: self.plan.title(number)}
+        tags = {
+            **self.plan.trial_tags(number),
+            MLFLOW_RUN_NAME: self.plan.title(number),
+            MLFLOW_RUN_NOTE: _note(self.plan, trial),
+        }
         self._recorder.started(number, params_of(self.plan, trial), tags)
 
     def on_trial_result(
@@ -90,7 +104,8 @@ class RecordTrials(TrialEnds):
     ) -> None:
         if result.get(NOTE) and result.get("iterations_since_restore") == 1:
             _log.warning("trial %d: %s", number_of(trial), result[NOTE])
-        self._recorder.measured(number_of(trial), result.get(ROWS, ()))
+        best = {self.plan.best_metric: result[OBJECTIVE]} if has_objective(result) else {}
+        self._recorder.measured(number_of(trial), result.get(ROWS, ()), best)
 
     def abandoned(self, trial: Trial) -> None:
         self.abandoned_count += 1
@@ -133,15 +148,32 @@ def is_disk_full(trial: Trial) -> bool:
     return os.strerror(errno.ENOSPC) in str(trial.get_error() or "")
 
 
+def _config_of(plan: SweepPlan, trial: Trial) -> Config:
+    return trial_config(plan.task, plan.scale, plan.seed, trial.config["settings"])
+
+
+def _note(plan: SweepPlan, trial: Trial) -> str:
+    """The description of a trial in the MLflow UI."""
+    title = f"{plan.title(number_of(trial))} of the sweep {plan.name}"
+    try:
+        config = _config_of(plan, trial)
+    except UserError as error:
+        return f"{title}: {error}"
+    command = training_command(config, plan.data_dir, plan.data)
+    return (
+        f"{title}: {config.system} on {plan.task}, scale {plan.scale}. To train it again:\n\n"
+        f"```sh\n{command}\n```"
+    )
+
+
 def params_of(plan: SweepPlan, trial: Trial) -> dict[str, Any]:
     """The resolved settings of a trial by name, with its task, model, estimator, scale and seed.
 
     Of settings that no network can be built with, there is only what was proposed: the trial fails
     with the reason.
     """
-    proposed = trial.config["settings"]
     try:
-        config = trial_config(plan.task, plan.scale, plan.seed, proposed)
+        return params_of_config(_config_of(plan, trial))
     except UserError:
+        proposed = trial.config["settings"]
         return {"task": plan.task, "scale": plan.scale, "seed": plan.seed, **proposed}
-    return params_of_config(config)

@@ -4,11 +4,13 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from ray import tune
 
 from orchestrator.common import permissions, provenance
 from orchestrator.common.library_logs import redirect_library_logs
@@ -57,7 +59,11 @@ class Outcome(NamedTuple):
 
 
 def run_sweep(
-    plan: SweepPlan, address: str | None, conclude: Conclude, on_death: OnDeath
+    plan: SweepPlan,
+    address: str | None,
+    conclude: Conclude,
+    on_death: OnDeath,
+    callbacks: Sequence[tune.Callback] = (),
 ) -> Outcome:
     """Run a sweep, whether new or resumed, to its end or until somebody stops it.
 
@@ -65,13 +71,18 @@ def run_sweep(
         address: of an existing Ray cluster; without it one is started on this machine.
         conclude: writes the report when the trials have ended.
         on_death: what follows if the Ray of this machine dies; see `ray_death`.
+        callbacks: of the user; Ray calls them while the trials run.
     """
     with stop_signals.listening():
-        return _checked_and_run(plan, address, conclude, on_death)
+        return _checked_and_run(plan, address, conclude, on_death, callbacks)
 
 
 def _checked_and_run(
-    plan: SweepPlan, address: str | None, conclude: Conclude, on_death: OnDeath
+    plan: SweepPlan,
+    address: str | None,
+    conclude: Conclude,
+    on_death: OnDeath,
+    callbacks: Sequence[tune.Callback],
 ) -> Outcome:
     if plan.folder.exists():
         permissions.check_folder(plan.folder)
@@ -85,7 +96,7 @@ def _checked_and_run(
         check_complete(plan, log)
         plan.save()
     with closing(log), stop_signals.deferring(), watching(on_death):
-        return _run(loaded, max_concurrent, log, tracker, conclude)
+        return _run(loaded, max_concurrent, log, tracker, conclude, callbacks)
 
 
 def _with_recorded_data(plan: SweepPlan) -> SweepPlan:
@@ -100,13 +111,14 @@ def _run(
     log: EventLog,
     tracker: Tracker,
     conclude: Conclude,
+    callbacks: Sequence[tune.Callback] = (),
 ) -> Outcome:
     plan, data, source = loaded
     print(_headline(plan, source, max_concurrent), flush=True)
     log.append(SweepStarted(plan.name, _tags(plan, source), _params(plan)))
     tracker.start()
     try:
-        finished = _train(plan, data, max_concurrent)
+        finished = _train(plan, data, max_concurrent, callbacks)
         log.append(*_concluded(conclude, plan, data, finished))
     except BaseException as error:
         with suppress(OSError):  # the disk may still be full
@@ -123,11 +135,13 @@ def _run(
     return Outcome(finished, tracker.close(_flush_seconds()), tracker.refused, failed)
 
 
-def _train(plan: SweepPlan, data: Any, max_concurrent: int) -> bool:
+def _train(
+    plan: SweepPlan, data: Any, max_concurrent: int, callbacks: Sequence[tune.Callback]
+) -> bool:
     """Run the trials; whether all have ended, or the time is up."""
     started = time.monotonic()
     with View(plan.without_secrets()) as view, suppress(Interrupted):
-        run(plan, data, max_concurrent, [view])
+        run(plan, data, max_concurrent, [view, *callbacks])
     out_of_time = 0 < plan.time_budget <= time.monotonic() - started
     return ended(plan) >= plan.trials or out_of_time
 
@@ -200,7 +214,7 @@ def _place(plan: SweepPlan) -> str:
 
 def _params(plan: SweepPlan) -> dict[str, Any]:
     # The URI is where one looks; the candidates are recorded with their trials.
-    hidden = {"tracking_uri", "candidates"}
+    hidden = {"tracking_uri", "candidates", "plugins"}
     values = asdict(plan.without_secrets())
     return {key: value for key, value in values.items() if key not in hidden}
 
@@ -210,6 +224,8 @@ def _tags(plan: SweepPlan, source: Provenance) -> dict[str, str]:
         **plan.tags,
         **DataRecord(source.name, source.sha256, source.real).tags,
         "git_commit": provenance.git_commit(),
+        "command": provenance.command_line(),
+        "user": provenance.user(),
         "hardware": provenance.hardware(),
         **{f"version.{name}": value for name, value in node.versions().items()},
     }

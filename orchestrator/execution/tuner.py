@@ -78,6 +78,7 @@ def _trainable(plan: SweepPlan, data: Any) -> Any:
         test=protocol.test,
         retry_smaller_batch=plan.retry_smaller_batch,
         storage=plan.ray_storage,
+        plugins=plan.plugins,
         data=data,
     )
     return tune.with_resources(bound, resources_of(plan))

@@ -10,6 +10,7 @@ from orchestrator.planning.placement import AUTO
 from orchestrator.planning.plan import AGGREGATES, SAMPLERS, SCHEDULERS
 from tardis_core.data.files import check_source
 from tardis_core.errors import require
+from tardis_core.paper import PAPER_ESTIMATORS
 from tardis_core.registry import ESTIMATOR_NAMES, MODEL_NAMES, TASK_NAMES, Names
 from tardis_core.scales import SCALES
 
@@ -38,6 +39,9 @@ class SweepOptions:
     data: str = "auto"
     address: str | None = None  # of an existing Ray cluster
     dry_run: bool = False
+    plugin: tuple[str, ...] = ()  # files with parts of the user's own; requested already
+    set_help: bool = False  # only print the settings
+    json: bool = False  # print one object at the end, everything else to stderr
 
     def __post_init__(self) -> None:
         """Raise `UserError` for a value that no sweep can have."""
@@ -75,7 +79,7 @@ class SweepOptions:
 
     def check_nothing_but(self, *allowed: str) -> None:
         """Raise `UserError` for options that do not affect a sweep that was started before."""
-        allowed = (*allowed, "address", "dry_run")
+        allowed = (*allowed, "address", "dry_run", "json")
         changed = [each for each in fields(self) if getattr(self, each.name) != _default(each)]
         words = [_flag(each.name) for each in changed if each.name not in allowed]
         require(
@@ -92,7 +96,7 @@ class SearchOptions(SweepOptions):
     trials: int | None = None  # None: by the scale
     time_budget: float = 0.0  # seconds; 0: no limit
     models: tuple[str, ...] = ("tardis",)
-    estimators: tuple[str, ...] = field(default_factory=lambda: tuple(ESTIMATOR_NAMES.all()))
+    estimators: tuple[str, ...] = PAPER_ESTIMATORS
     space: str | None = None
     sampler: str = "tpe"
     scheduler: str = "asha"

@@ -88,6 +88,7 @@ class SweepPlan(ABC):
     tracking_uri: str = ""
     data_dir: str | None = None  # in full once the sweep has begun
     data: str = "auto"
+    plugins: dict[str, str] = field(default_factory=dict)  # the source of files, by name
     data_name: str = ""  # of the data that its trials have; empty before the first start
     data_sha256: str = ""
     sweep_id: str = field(default_factory=new_id)
@@ -101,6 +102,11 @@ class SweepPlan(ABC):
     def experiment(self) -> str:
         """The MLflow experiment that records the sweep."""
         return f"tardis-{self.task}"
+
+    @property
+    def best_metric(self) -> str:
+        """The name in MLflow of the best validation so far, of a trial and of the sweep."""
+        return f"best_valid_{self.metric}"
 
     @property
     def mode(self) -> str:

@@ -30,7 +30,7 @@ from orchestrator.planning.plan import (
     load_plan,
 )
 from search_spaces.engine.probe import explore
-from tardis_core import paper
+from tardis_core import paper, plugins
 from tardis_core.cli import setting
 from tardis_core.config import has_setting, make_config
 from tardis_core.errors import UserError, require
@@ -110,7 +110,11 @@ def _check_begun(plan: SweepPlan) -> None:
 
 
 def _found_at(directory: str | None, plan: Plan) -> Plan:
-    """The plan of a sweep whose data may have moved."""
+    """The plan of a sweep that goes on: with its plugins, and its data, which may have moved."""
+    if plan.plugins:
+        permissions.check_folder(plan.folder)  # they are executed
+    for name, source in plan.plugins.items():
+        plugins.request_source(name, source)
     return replace(plan, data_dir=directory) if directory else plan
 
 
@@ -223,6 +227,7 @@ def _common(options: SweepOptions, cluster: Cluster, kind: str = "") -> dict[str
         "autoscale": options.autoscale,
         "storage": _absolute(options.storage or os.environ.get("TARDIS_STORAGE", "")),
         "tracking_uri": options.tracking_uri or default_tracking_uri(),
+        "plugins": plugins.requested(),
         "data_dir": options.data_dir,
         "data": options.data,
     }

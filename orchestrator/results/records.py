@@ -78,6 +78,9 @@ class Records:
     plan: SweepPlan
     trials: dict[int, TrialRecord] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)  # of the sweep: data, versions, hardware
+    commands: list[str] = field(default_factory=list)  # that started and resumed it, as typed
+    started: int | None = None  # milliseconds since 1970
+    last: int | None = None  # time of the last event
     _study: optuna.Study | None = field(default=None, repr=False)
 
     @classmethod
@@ -90,9 +93,11 @@ class Records:
         return records
 
     def _add(self, event: Event) -> None:
+        self.started, self.last = self.started or event.at, event.at
         match event:
             case SweepStarted(tags=tags) | SweepTags(tags=tags):
                 self.tags |= tags
+                self.commands += [tags["command"]] if "command" in tags else []
             case TrialStarted(number=number):
                 trial = self._trial(number)
                 trial.params = dict(event.params) or trial.params
