@@ -16,7 +16,7 @@ import jinja2
 
 TEMPLATE = "page.html.j2"
 PLOTS = ("bars", "intervals", "lines", "parallel", "points")  # each a script in templates/plots
-SHOWN_ROWS = 15  # of a table; a button shows the others
+SHORT, SHOWN = 30, 15  # rows of a table that is shown whole; of a longer one, before a button
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,11 @@ class Table:
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     sortable: bool = False
+
+    @property
+    def shown(self) -> int:
+        """How many rows are shown at first."""
+        return len(self.rows) if len(self.rows) <= SHORT else SHOWN
 
     @property
     def numeric(self) -> list[bool]:
@@ -103,9 +108,7 @@ def render(page: Page) -> str:
     parts = [part for section in page.sections for part in section.parts]
     used = {part.kind for part in parts if isinstance(part, Plot)}
     scripts = [f"plots/{name}.js" for name in PLOTS if name in used]
-    return environment.get_template(TEMPLATE).render(
-        page=page, scripts=scripts, shown_rows=SHOWN_ROWS
-    )
+    return environment.get_template(TEMPLATE).render(page=page, scripts=scripts)
 
 
 def _is_number(cell: str) -> bool:
@@ -134,5 +137,11 @@ def aligned(values: Sequence[float | None]) -> list[str]:
 
 
 def rounded(values: Sequence[float | None]) -> list[float | None]:
-    """Numbers for a plot: five significant digits are finer than any screen."""
-    return [None if value is None or value != value else float(f"{value:.5g}") for value in values]
+    """Numbers for a plot: five significant digits are finer than any screen.
+
+    JSON has neither NaN nor infinity: there is no point in such a place.
+    """
+    return [
+        None if value is None or not math.isfinite(value) else float(f"{value:.5g}")
+        for value in values
+    ]

@@ -45,7 +45,16 @@ def test_commands_do_not_import_heavy_libraries_that_they_do_not_need():
 
 COMMANDS = {
     "tardis_core": ("train", "evaluate", "ngram"),
-    "orchestrator": ("sweep", "compare", "evaluate", "inspect", "sample", "reproduce", "doctor"),
+    "orchestrator": (
+        "sweep",
+        "compare",
+        "evaluate",
+        "inspect",
+        "sample",
+        "reproduce",
+        "doctor",
+        "status",
+    ),
 }
 WRONG = {"train": "copi", "sweep": "copi", "compare": "copy --seeds 0", "reproduce": "figure-9"}
 RUN_ALL = """

@@ -2,7 +2,11 @@
 // A kind of plot is a function (frame, values) that draws and returns what the pointer finds:
 // a function (x, y) -> text, or null.
 const kinds = {};
-const colour = name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const colours = new Map();  // as the reader's scheme has them; looked up once per drawing
+function colour(name) {
+  if (!colours.has(name)) colours.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
+  return colours.get(name);
+}
 const FONT = "12px system-ui, sans-serif";
 
 function short(value) {
@@ -95,10 +99,10 @@ function legend(frame, entries, y = 0) {
     x -= MARK + GAP;
   }
 }
-// The nearest of some points to the pointer, within reach.
-function nearest(points, x, y, reach = 24) {
+// The nearest of some points to the pointer, within reach. The points are listed when first needed.
+function nearest(list, x, y, reach = 24) {
   let best = null, least = reach * reach;
-  for (const p of points) {
+  for (const p of list.points ||= list()) {
     const d = (p[0] - x) ** 2 + (p[1] - y) ** 2;
     if (d < least) { least = d; best = p; }
   }
@@ -109,7 +113,7 @@ function prepare(figure) {
   const canvas = figure.querySelector("canvas"), tip = document.getElementById("tip");
   const values = JSON.parse(figure.querySelector("script").textContent);
   let find = () => null;
-  const draw = () => { if (canvas.clientWidth) find = kinds[figure.dataset.kind](frameOf(canvas), values) || find; };
+  const draw = () => { colours.clear(); if (canvas.clientWidth) find = kinds[figure.dataset.kind](frameOf(canvas), values) || find; };
   canvas.addEventListener("pointermove", event => {
     const text = find(event.offsetX, event.offsetY);
     tip.hidden = !text;

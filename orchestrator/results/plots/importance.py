@@ -2,6 +2,7 @@
 
 import warnings
 
+import optuna
 from optuna.study import Study
 from optuna.trial import TrialState
 
@@ -32,12 +33,15 @@ def importances(study: Study) -> dict[str, float]:
 
 def _recent(study: Study) -> Study:
     """The study, or one in memory with its last complete trials."""
-    from optuna import create_study
-
     trials = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     if len(trials) <= MOST_TRIALS:
         return study
-    recent = create_study(direction=study.direction)
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # a new study is nobody's news
+    try:
+        recent = optuna.create_study(direction=study.direction)
+    finally:
+        optuna.logging.set_verbosity(verbosity)
     recent.add_trials(trials[-MOST_TRIALS:])
     return recent
 

@@ -4,9 +4,10 @@ kinds.intervals = (frame, values) => {
   const { g, width, height } = frame, { rows } = values;
   const numbers = rows.flatMap(r => [r.mean, r.low, r.high, ...r.dots]).filter(v => v !== null);
   let [low, high] = values.range || extent(numbers);
-  if (!values.range) { const pad = (high - low) * 0.04 || Math.abs(high) * 0.05 || 1; low -= pad; high += pad; }
+  const log = !values.range && wide(low, high), pad = (high - low) * 0.04 || Math.abs(high) * 0.05 || 1;
+  if (log) { low *= 0.9; high *= 1.1; } else if (!values.range) { low -= pad; high += pad; }
   const names = Math.min(width * 0.42, Math.max(...rows.map(r => g.measureText(r.name).width)) + 16);
-  const base = height - 40, xs = scale(low, high, names, width - 12), step = (base - 6) / rows.length;
+  const base = height - 40, xs = scale(low, high, names, width - 12, log), step = (base - 6) / rows.length;
   g.textBaseline = "top"; g.textAlign = "center"; g.lineWidth = 1;
   for (const t of xs.ticks) {
     g.strokeStyle = colour("line"); line(g, [[xs.at(t), 0], [xs.at(t), base]]);

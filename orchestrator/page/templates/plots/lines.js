@@ -31,7 +31,7 @@ kinds.lines = (frame, values) => {
     if (places[i].length === 1) dot(g, ...places[i][0], 2.5); else line(g, places[i]);
     g.globalAlpha = 1;
   }
-  const points = places.flatMap((line, i) => line.map((p, k) => [...p, i, k]));
+  const points = () => places.flatMap((line, i) => line.map((p, k) => [...p, i, k]));
   return (px, py) => {
     const hit = nearest(points, px, py);
     if (!hit) return null;

@@ -50,7 +50,7 @@ kinds.parallel = (frame, values) => {
     g.fillStyle = colour("text"); g.font = `600 ${FONT}`; g.fillText(own, x, top - 11, step - 6); g.font = FONT;
   }
   legend({ g, width }, [{ label: "best", ink: colour("s1") }, { label: "best tenth", ink: colour("accent") }, { label: "others", ink: colour("faint") }]);
-  const points = [...lines].flatMap(([i, line]) => line.map(p => [...p, i]));
+  const points = () => [...lines].flatMap(([i, line]) => line.map(p => [...p, i]));
   return (px, py) => {
     const hit = nearest(points, px, py, 14);
     if (!hit) return null;

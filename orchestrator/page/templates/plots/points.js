@@ -31,8 +31,9 @@ kinds.points = (frame, values) => {
   }
   if (best !== null) steps.push([xs.at(x[1]), ys.at(best)]);
   g.strokeStyle = colour("s1"); g.lineWidth = 2; line(g, steps);
+  const list = () => places;
   return (px, py) => {
-    const hit = nearest(places, px, py);
+    const hit = nearest(list, px, py);
     return hit && `trial ${hit[2]}, ${hit[4]}\n${hit[3] === null ? "no validation" : short(hit[3])}`;
   };
 };

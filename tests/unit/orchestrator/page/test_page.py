@@ -99,3 +99,4 @@ def test_numbers_of_a_column_have_equally_many_decimals(values, cells):
 
 def test_numbers_of_plots_are_short_and_nan_is_nothing():
     assert rounded([1 / 3, None, float("nan"), 123456.0]) == [0.33333, None, None, 123460.0]
+    assert rounded([float("inf")]) == [None]

@@ -69,6 +69,15 @@ def test_reinforce_attached(size):
         assert_equal(model, 12, 3, mask=mask, carried=carried)
 
 
+@pytest.mark.parametrize(
+    "kind", ["straight-through", "straight-through learned", "reinmax", "gumbel-rao"]
+)
+def test_every_straight_through_estimator(kind):
+    for size, mask, carried, pi_loss in itertools.product((SMALL, ODD), *[(False, True)] * 3):
+        model = make_model(kind, **size)
+        assert_equal(model, 9, 3, mask=mask, carried=carried, pi_loss=pi_loss)
+
+
 @kinds
 @pytest.mark.parametrize("T", [1, 6, 7, 8, 30])
 def test_before_at_and_after_the_filling_of_the_memory(kind, T):
