@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from optuna.distributions import FloatDistribution
 
 from search_spaces.engine.ranges import (
+    ESTIMATOR,
     MEMORY,
-    REINFORCE,
     SWITCH,
     Ranges,
     choices,
@@ -30,7 +30,7 @@ COMMON: Ranges = {
     "memory.match": SWITCH,
     "training.learning_rate": rate(3e-4, 1e-2),
     "training.clip": rate(0.1, 2.0),
-    **REINFORCE,
+    **ESTIMATOR,
     # If every cell is evaluated, reads tolerate a larger weight and need a smaller bonus.
     "estimator.weight": rate(0.01, 10.0),
     "estimator.entropy": rate(0.003, 0.3),
@@ -39,12 +39,9 @@ COMMON: Ranges = {
     "estimator.auxiliary_until": share(0.5, 0.1),
     "estimator.attached": SWITCH,
     "estimator.rate": rate(0.3, 10.0),  # a low rate averages a noisy gradient, a high one adapts
-    "estimator.copies": choices(1, 2),  # 2: twice the time, much better credit for reads
 }
-# Only for TARDIS: other models also choose where to write, so reads cannot be tried alone.
 OF_TARDIS: Ranges = {
     "memory.vary_cells_from": share(1.0, 0.25),  # 1: all cells in every batch
-    "estimator.tried": choices(0, 8),  # three times the time, and reads judged without chance
 }
 # A memory that empties a cell at every step needs more of them.
 OF_SAM: Ranges = {"memory.cells": steps(16, 128, 16)}

@@ -89,6 +89,8 @@ class Copy(BitsTask):
         "reinforce": REINFORCE,
         "tardis:reinforce": MATCHING,
         "tardis:reinforce@paper": OVERFLOWING,
+        "rloo": REINFORCE,
+        "tardis:rloo": MATCHING,
         "tardis:gumbel@small": SEARCHED,
         **SOFT_MEMORIES,
     }

@@ -60,7 +60,7 @@ MATCHING = {
     "memory.match": True,
     "memory.gain": 6.0,
     "memory.address_scale": 0.1,
-    "estimator.tried": 8,
+    "estimator.window": 8,
     "estimator.attached": True,
     "estimator.gamma": 1.0,
     "estimator.weight": 4.0,
@@ -102,7 +102,8 @@ class Recall(BitsTask):
     }
     recipes: ClassVar = {
         "reinforce": REINFORCE,
-        "tardis:reinforce": MATCHING,
+        "tardis:counterfactual": MATCHING,
+        "rloo": REINFORCE,
         **SOFT_MEMORIES,
     }
 

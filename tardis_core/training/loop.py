@@ -18,12 +18,17 @@ from tardis_core.models.base import State, flatten_state, map_state
 from tardis_core.tasks.base import Batch, Split
 from tardis_core.training import precision
 from tardis_core.training.best import best_row, phase_start
+from tardis_core.training.memory_need import check_memory
 from tardis_core.training.microbatches import Microbatch, join, split
 from tardis_core.training.objective import Objective, objective
 from tardis_core.training.schedule import learning_rate
 
-# Settings that change the shape of a state from batch to batch, unless they have these values.
-NEED_BEGINNINGS = {"estimator.copies": 1, "memory.vary_cells_from": 1.0}
+# Settings that change the shape of a state from batch to batch, unless they have these values, and
+# the alternative.
+NEED_BEGINNINGS = {
+    "estimator.copies": (1, "choose another estimator"),
+    "memory.vary_cells_from": (1.0, "leave it at 1.0"),
+}
 Row = dict[str, float]  # one validation: what was measured, by name
 
 
@@ -48,6 +53,7 @@ class Trainer:
 
     def __init__(self, config: Config, data: Any, device: str = "cpu") -> None:
         self.config, self.device = config, pick_device(device)
+        check_memory(config)
         self.task = build_task(config, data)
         self.provenance: Provenance = self.task.provenance(config.task_settings, data)
         self.network = build_network(config, self.task.signature).to(self.device)
@@ -81,12 +87,12 @@ class Trainer:
 
     def _check_beginnings(self) -> None:
         settings = self.config.settings()
-        for name, plain in NEED_BEGINNINGS.items():
+        for name, (plain, alternative) in NEED_BEGINNINGS.items():
             value = settings.get(name, plain)
             if value != plain and self._continues:
                 raise UserError(
                     f"{name}={value} needs sequences that start anew with each batch, and those "
-                    f"of {self.config.task} continue from batch to batch; leave it at {plain}"
+                    f"of {self.config.task} continue from batch to batch; {alternative}"
                 )
 
     @property

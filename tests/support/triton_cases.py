@@ -22,6 +22,7 @@ ODD = dict(D=4, H=37, K=7, A=3, C=11, P=19, scale=0.3)
 SEVERAL_TILES = dict(D=2, H=6, K=5, A=3, C=4, P=2)
 LEAST = dict(D=1, H=1, K=1, A=1, C=1, P=1)
 KINDS = ("lstm", "gumbel", "reinforce")
+THROUGH = ("straight-through", "reinmax", "gumbel-rao", "straight-through learned")
 
 
 def differ(kind, T, B, how, **options):
@@ -48,6 +49,15 @@ def modes():
         how = dict(mask=mask, carried=carried, noise=noise, pi_loss=pi_loss)
         options = dict(SMALL, layer_norm=norm, recurrent_dropout=0.3 * dropout, **gates)
         yield f"{kind} {options} {how}", differ(kind, 5, 1, how, **options)
+
+
+def through():
+    """The straight-through estimators, each with a mask, a state and several tiles of cells."""
+    for kind in THROUGH:
+        how = dict(mask=True, carried=True)
+        yield kind, differ(kind, 5, 2, how, **SMALL)
+    triton_forward.CELL_TILE = 8
+    yield "tiles of cells", differ("gumbel-rao", 6, 1, {}, **SEVERAL_TILES)
 
 
 def sizes():

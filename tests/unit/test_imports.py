@@ -28,7 +28,7 @@ STAGES = (
     (("tracking.delivery_worker", "execution.node", "ui"), {"torch", "ray", "optuna", "sklearn"}),
     # The doctor compares records, and trains nothing.
     (("doctor",), {"torch"}),
-    # Nobody draws with pyplot, which takes a second to import and changes the whole process.
+    # Plots are drawn without pyplot, which takes a second to import.
     (("evaluate", "inspect", "sample", "api"), {"matplotlib.pyplot"}),
 )
 
@@ -45,7 +45,16 @@ def test_commands_do_not_import_heavy_libraries_that_they_do_not_need():
 
 COMMANDS = {
     "tardis_core": ("train", "evaluate", "ngram"),
-    "orchestrator": ("sweep", "compare", "evaluate", "inspect", "sample", "reproduce", "doctor"),
+    "orchestrator": (
+        "sweep",
+        "compare",
+        "evaluate",
+        "inspect",
+        "sample",
+        "reproduce",
+        "doctor",
+        "status",
+    ),
 }
 WRONG = {"train": "copi", "sweep": "copi", "compare": "copy --seeds 0", "reproduce": "figure-9"}
 RUN_ALL = """

@@ -84,7 +84,9 @@ def test_the_lines_of_a_run(capsys):
     assert main(["copy", "--scale", "smoke", *SETTINGS]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("copy: tardis with gumbel, ")
-    assert lines[0].endswith("parameters, scale smoke (change with --scale), seed 0, on cpu")
+    assert lines[0].endswith(
+        "parameters, scale smoke (change with --scale), seed 0, on cpu with 1 thread"
+    )
     assert lines[1].startswith("data: copy, ")
     assert [line.split()[1] for line in lines[2:5]] == ["4/12", "8/12", "12/12"]
     assert all(" loss 0." in line and " valid bce 0." in line for line in lines[2:5])

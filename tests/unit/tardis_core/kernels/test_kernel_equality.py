@@ -69,6 +69,15 @@ def test_reinforce_attached(size):
         assert_equal(model, 12, 3, mask=mask, carried=carried)
 
 
+@pytest.mark.parametrize(
+    "kind", ["straight-through", "straight-through learned", "reinmax", "gumbel-rao"]
+)
+def test_every_straight_through_estimator(kind):
+    for size, mask, carried, pi_loss in itertools.product((SMALL, ODD), *[(False, True)] * 3):
+        model = make_model(kind, **size)
+        assert_equal(model, 9, 3, mask=mask, carried=carried, pi_loss=pi_loss)
+
+
 @kinds
 @pytest.mark.parametrize("T", [1, 6, 7, 8, 30])
 def test_before_at_and_after_the_filling_of_the_memory(kind, T):
@@ -84,7 +93,7 @@ def test_every_height_of_a_block(kind, B):
 
 @pytest.mark.parametrize("kind", ["gumbel", "reinforce"])
 @pytest.mark.parametrize("T", [5, 30], ids=["partly filled", "filled"])
-def test_so_many_cells_that_the_batch_goes_in_parts(kind, T):
+def test_a_memory_so_large_that_the_batch_is_split(kind, T):
     model = make_model(kind, D=2, H=6, K=25, A=2, C=5, P=30)
     for carried in (False, True):
         assert_equal(model, T, 37, mask=True, carried=carried)
@@ -137,7 +146,7 @@ def test_numbers_too_large_for_products_of_exponentials(scale):
 
 
 @kinds
-def test_single_precision_is_as_exact_as_it_can_be(kind):
+def test_single_precision_is_within_rounding(kind):
     model = make_model(
         kind, D=10, H=120, K=16, A=4, C=32, P=30, scale=0.1, dtype=torch.float32, layer_norm=True
     )

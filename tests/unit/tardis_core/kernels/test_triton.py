@@ -54,7 +54,7 @@ def interpreted() -> dict[str, dict[str, float]]:
     return json.loads(answer.stdout)
 
 
-@pytest.mark.parametrize(("group", "cases"), [("modes", 18), ("sizes", 9)])
+@pytest.mark.parametrize(("group", "cases"), [("modes", 18), ("sizes", 9), ("through", 5)])
 def test_equal_to_the_reference_in_double_precision(interpreted, group, cases):
     differences = interpreted[group]
     assert len(differences) == cases
