@@ -7,7 +7,7 @@ This is also where the parts meet: a plan is run by `execution`, reported by `re
 import argparse
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -18,7 +18,7 @@ import pandas as pd
 from ray import tune
 
 from orchestrator.common.defaults import default_tracking_uri
-from orchestrator.comparison import report as comparison_report
+from orchestrator.comparison import page as comparison_page
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.comparison import tables
 from orchestrator.execution import gpu_probe
@@ -36,15 +36,15 @@ from orchestrator.planning.options import OURS, ComparisonOptions, SearchOptions
 from orchestrator.planning.placement import AUTO, Cluster, Footprint, slots
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan, exists, load_plan
 from orchestrator.planning.planner import plan_from
-from orchestrator.results import failures, leaderboard, report
+from orchestrator.results import failures, leaderboard, report, search_page
 from orchestrator.results.records import Records
 from orchestrator.tracking.events import Artifact, Event
 from orchestrator.tracking.single_run import RunTracker
 from tardis_core import plugins, train_session
 from tardis_core.config import Config
 from tardis_core.errors import UserError
-from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.network import Network
+from tardis_core.paper import PAPER_ESTIMATORS
 from tardis_core.train_session import Observer, TrainingRun, TrainOptions
 
 SHOWN_IN_NOTEBOOKS = 10  # trials
@@ -194,7 +194,7 @@ def sweep(
             time_budget=_seconds(time_budget),
             scale=scale,
             models=_tuple(models),
-            estimators=_tuple(estimators) or tuple(ESTIMATORS.names()),
+            estimators=_tuple(estimators) or PAPER_ESTIMATORS,
             space=function_space.as_file(space) if callable(space) else space,
             plugin=files,
             sampler=sampler,
@@ -408,31 +408,33 @@ def conclude(plan: SweepPlan, data: Any, finished: bool) -> list[Event]:
     folder = plan.folder / "report"
     folder.mkdir(exist_ok=True)
     report.write_tables(records, folder)
-    others = _write_details(records, folder)
-    events: list[Event] = [report.description(records)]
+    models = list(_models(records, data, finished))
+    others = _write_details(records, folder, report.memory_plots(models, records.best_trial()))
     paths = [*sorted(folder.iterdir()), *others]
-    events += [Artifact(None, str(path), "report") for path in paths]
+    files = [Artifact(None, str(path), "report") for path in paths]
+    return [report.description(records), *report.best_so_far(records), *files, *models]
+
+
+def _models(records: Records, data: Any, finished: bool) -> Iterator[Event]:
+    """The weights of the best trials, and the best of them as a model that may be champion."""
     try:
-        events += report.artifacts_of_best_trials(records, data)
-        if finished and plan.offers_model:
-            events += offer_champion(records, data)
+        yield from report.artifacts_of_best_trials(records, data)
+        if finished and records.plan.offers_model:
+            yield from offer_champion(records, data)
     except OSError as error:  # the measurements are safe all the same
         _log.warning("the weights of the best trials could not be fetched: %s", error)
-    return events
 
 
-def _write_details(records: Records, folder: Path) -> list[Path]:
+def _write_details(records: Records, folder: Path, memory_plots: Sequence[Path]) -> list[Path]:
     """Write what only one kind of sweep has; returns other files that belong to the report."""
     match records.plan:
         case ComparisonPlan():
             comparison = comparison_runs.of_records(records)
             if comparison is not None:
-                comparison_report.write(comparison, folder)
+                comparison_page.write(comparison, folder, memory_plots)
             return []
         case SearchPlan() as plan:
-            from orchestrator.results import plots  # imports pyplot, which takes a second
-
-            plots.draw_search(records.study(), plan.metric, folder)
+            search_page.write(records, folder, memory_plots)
             return [plan.folder / STUDY_FILE]
     raise TypeError(f"not a plan: {records.plan}")
 

@@ -7,6 +7,7 @@ from typing import Any
 from orchestrator import api
 from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.common.outputs import writing_to
+from orchestrator.comparison import page as comparison_page
 from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.comparison import tables
@@ -82,7 +83,7 @@ def _compare_existing(options: ComparisonOptions) -> str:
         raise UserError(f"these are runs of {compared.task}, not of {options.task}")
     folder = Path(options.out or f"comparisons/{compared.task}")
     with writing_to(folder):
-        comparison_report.write(compared, folder)
+        comparison_page.write(compared, folder)
     return f"{comparison_report.text(compared)}\n\nwritten:  {folder / comparison_report.PAGE}"
 
 

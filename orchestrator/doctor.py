@@ -41,11 +41,12 @@ def account_of_log(log: EventLog) -> Account:
             case TrialStarted(number=number):
                 account.status[number] = RUNNING
                 account.steps.setdefault(number, [])
-            case Metrics(number=number, step=step):
+            case Metrics(number=number, step=step, values=values):
                 account.status[number] = RUNNING
-                account.steps.setdefault(number, []).append(step)
-            case TrialEnded(number=number, status=status):
-                account.status[number] = status
+                if any(name.startswith("valid_") for name in values):
+                    account.steps.setdefault(number, []).append(step)
+            case TrialEnded(number=number):
+                account.status[number] = State.from_event(event).mlflow_status
     return account
 
 

@@ -1,13 +1,13 @@
 """Search space of ptb: characters of the Penn Treebank."""
 
-from search_spaces.engine.ranges import MEMORY, REINFORCE, SWITCH, choices, rate, share, steps
+from search_spaces.engine.ranges import ESTIMATOR, MEMORY, SWITCH, choices, rate, share, steps
 from search_spaces.engine.task_space import TaskSpace
 
 COMMON = {
     "model.layer_norm": SWITCH,
     "model.reset_gates": SWITCH,
     "training.clip": rate(0.25, 4.0),
-    **REINFORCE,
+    **ESTIMATOR,
 }
 SPACE = TaskSpace(
     "ptb",

@@ -1,6 +1,6 @@
 """Search space of strokes: MNIST as pen strokes."""
 
-from search_spaces.engine.ranges import MEMORY, REINFORCE, SWITCH, rate, share, steps
+from search_spaces.engine.ranges import ESTIMATOR, MEMORY, SWITCH, rate, share, steps
 from search_spaces.engine.task_space import TaskSpace
 
 COMMON = {
@@ -8,7 +8,7 @@ COMMON = {
     "model.layer_norm": SWITCH,
     "model.reset_gates": SWITCH,
     "training.clip": rate(0.25, 4.0),
-    **REINFORCE,
+    **ESTIMATOR,
 }
 SPACE = TaskSpace(
     "strokes",

@@ -51,10 +51,10 @@ def _build(config: Config, signature: Signature) -> Network:
         estimator = kind(config.estimator_settings, encoder.width, settings.hidden)
     model_class: Any = MODELS.get(config.model)
     model = model_class(encoder.width, settings, config.memory_settings, estimator)
-    if estimator is not None and estimator.tried and not model.reads_alone:
+    if estimator is not None and estimator.window and not model.reads_alone:
         raise UserError(
-            f"estimator.tried must be 0 for model {config.model!r}, which chooses more than reads, "
-            f"not {estimator.tried}; models whose reads can be tried: {_models_of_reads()}"
+            f"estimator {config.estimator!r} tries one read at a time, and model {config.model!r} "
+            f"chooses more than reads; models whose reads can be tried: {_models_of_reads()}"
         )
     width = settings.head or settings.hidden
     head = OutputHead(

@@ -125,6 +125,13 @@ RETIRED = {
     "memory.fewest_from": 0.0,
     "training.best_from": 0.0,
     "estimator.entropy_final": 0.0,
+    "estimator.tried": 0,
+    "estimator.copies": 1,
+}
+# Settings of REINFORCE that are estimators of their own by now.
+MOVED = {
+    "estimator.tried": "estimator.window of the estimator counterfactual",
+    "estimator.copies": "a setting of the estimator rloo",
 }
 
 
@@ -172,8 +179,9 @@ def _has(sections: Mapping[str, type], key: str) -> bool:
     return section in sections and field in _names(sections[section])
 
 
-def _names(section: type) -> list[str]:
-    return [field.name for field in dataclasses.fields(section)]
+@functools.cache  # a search asks for thousands of settings
+def _names(section: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(section))
 
 
 def _build(
@@ -222,6 +230,8 @@ def _field_type(key: str, sections: Mapping[str, type]) -> Any:
     hints = _types(sections[section])
     names = _names(sections[section])
     if field not in names:
+        if key in MOVED:
+            raise UserError(f"{key} is no setting of this estimator: it is {MOVED[key]} now")
         close = difflib.get_close_matches(field, names, n=1)
         hint = f" (did you mean {section}.{close[0]}?)" if close else ""
         valid = choices(f"{section}.{name}" for name in names) or "none"

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from tardis_core.errors import require
-from tardis_core.estimators.base import ESTIMATORS, Episode
+from tardis_core.estimators.base import ESTIMATORS, Episode, Estimator
+from tardis_core.estimators.policy import Policy
 from tardis_core.models.base import Reads, State, map_state
 from tardis_core.models.tardis import MemoryConfig, TardisConfig
 from tardis_core.models.tardis import Tardis as TardisModel
@@ -49,15 +50,13 @@ class Tardis(nn.Module):
         """
         Args:
             cells: of the memory.
-            estimator: how the gradient passes a read. `gumbel` needs nothing else; `reinforce`
-                needs `policy_loss` to be added to the loss.
+            estimator: how the gradient passes a read. The score functions `reinforce` and `rloo`
+                need `policy_loss` to be added to the loss, and `rloo` each sequence twice, side by
+                side (`x.repeat_interleave(2, dim=1)`); the others need nothing else.
             batch_first: x is (B, T, input_size), and output likewise.
         """
         super().__init__()
         require(input_size >= 1, f"input_size must be at least 1, not {input_size}")
-        kind = ESTIMATORS.get(estimator)
-        # The auxiliary cost of REINFORCE has a head of its own, which a layer does not.
-        settings = kind.Config(auxiliary=False) if estimator == "reinforce" else kind.Config()
         self.model = TardisModel(
             input_size,
             TardisConfig(
@@ -67,7 +66,7 @@ class Tardis(nn.Module):
                 recurrent_dropout=recurrent_dropout,
             ),
             MemoryConfig(cells=cells, address=address_size, content=content_size),
-            kind(settings, input_size, hidden_size),
+            _estimator(estimator, input_size, hidden_size),
         )
         self.input_size, self.hidden_size, self.batch_first = input_size, hidden_size, batch_first
         self.output_size = hidden_size + self.model.read_width
@@ -111,7 +110,7 @@ class Tardis(nn.Module):
         mask: Tensor | None = None,
         progress: float = 0.0,
     ) -> Tensor:
-        """The term that REINFORCE adds to the loss; zero for other estimators.
+        """The term that a score function adds to the loss; zero for other estimators.
 
         Args:
             state: as returned by the call whose reads are to be reinforced.
@@ -134,6 +133,19 @@ class Tardis(nn.Module):
         )
         loss, _ = self.model.estimator.loss(episode)
         return reward_TB.new_zeros(()) if loss is None else loss
+
+
+def _estimator(name: str, inputs: int, hidden: int) -> Estimator:
+    kind = ESTIMATORS.get(name)
+    # The auxiliary cost of a policy has a head of its own, which a layer does not.
+    settings = kind.Config(auxiliary=False) if issubclass(kind, Policy) else kind.Config()
+    estimator = kind(settings, inputs, hidden)
+    require(
+        not estimator.window,
+        f"estimator {name!r} runs sequences again by itself, which a layer cannot: train with "
+        "python -m tardis_core.train, or choose another estimator",
+    )
+    return estimator
 
 
 def detach(state: TardisOutputState) -> TardisOutputState:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+PAPER_ESTIMATORS = ("gumbel", "reinforce")  # which are searched unless others are named
 SUCCESS = 0.02  # nats per bit: below it copy and recall count as solved
 
 

@@ -56,7 +56,10 @@ TARGETS: Mapping[str, Sequence[str]] = {
     "tardis_core/models/tardis_tensors.py": (f"{CORE}/kernels/test_kernel_equality.py",),
     **{
         f"tardis_core/estimators/{name}.py": (f"{CORE}/estimators",)
-        for name in ("base", "gumbel", "reinforce")
+        for name in (
+            *("base", "counterfactual", "entmax", "gumbel", "gumbel_rao", "policy", "reinforce"),
+            *("reinmax", "rloo", "soft", "softmaxes", "straight_through"),
+        )
     },
     **{
         f"tardis_core/training/{name}.py": (f"{CORE}/training/test_{name}.py",)

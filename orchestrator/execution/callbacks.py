@@ -4,13 +4,21 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 from optuna.trial import FrozenTrial
 from ray import tune
 from ray.tune.experiment import Trial
 
 from orchestrator.execution import ray_internals, study
-from orchestrator.execution.result import FAILED, NOTE, OBJECTIVE, RECORDED, ROWS, state_of
+from orchestrator.execution.result import (
+    FAILED,
+    NOTE,
+    OBJECTIVE,
+    RECORDED,
+    ROWS,
+    has_objective,
+    state_of,
+)
 from orchestrator.execution.schedulers.asha import Asha
 from orchestrator.execution.schedulers.base import Scheduler
 from orchestrator.planning.configs import trial_config
@@ -18,6 +26,8 @@ from orchestrator.planning.plan import SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.recorder import Recorder
 from orchestrator.tracking.states import State
+from tardis_core.commands import training_command
+from tardis_core.config import Config
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +87,11 @@ class RecordTrials(TrialEnds):
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
         number = number_of(trial)
-        tags = {**self.plan.trial_tags(number), MLFLOW_RUN_NAME: self.plan.title(number)}
+        tags = {
+            **self.plan.trial_tags(number),
+            MLFLOW_RUN_NAME: self.plan.title(number),
+            MLFLOW_RUN_NOTE: _note(self.plan, trial),
+        }
         self._recorder.started(number, params_of(self.plan, trial), tags)
 
     def on_trial_result(
@@ -85,7 +99,8 @@ class RecordTrials(TrialEnds):
     ) -> None:
         if result.get(NOTE) and result.get("iterations_since_restore") == 1:
             _log.warning("trial %d: %s", number_of(trial), result[NOTE])
-        self._recorder.measured(number_of(trial), result.get(ROWS, ()))
+        best = {self.plan.best_metric: result[OBJECTIVE]} if has_objective(result) else {}
+        self._recorder.measured(number_of(trial), result.get(ROWS, ()), best)
 
     def abandoned(self, trial: Trial) -> None:
         self.abandoned_count += 1
@@ -122,9 +137,23 @@ def number_of(trial: Trial) -> int:
     return int(trial.config["number"])
 
 
+def _config_of(plan: SweepPlan, trial: Trial) -> Config:
+    return trial_config(plan.task, plan.scale, plan.seed, trial.config["settings"])
+
+
+def _note(plan: SweepPlan, trial: Trial) -> str:
+    """The description of a trial in the MLflow UI."""
+    config = _config_of(plan, trial)
+    command = training_command(config, plan.data_dir, plan.data)
+    return (
+        f"{plan.title(number_of(trial))} of the sweep {plan.name}: {config.system} on "
+        f"{plan.task}, scale {plan.scale}. To train it again:\n\n```sh\n{command}\n```"
+    )
+
+
 def params_of(plan: SweepPlan, trial: Trial) -> dict[str, Any]:
     """The resolved settings of a trial by name, with its task, model, estimator, scale and seed."""
-    config = trial_config(plan.task, plan.scale, plan.seed, trial.config["settings"])
+    config = _config_of(plan, trial)
     return {
         "task": config.task,
         "model": config.model,

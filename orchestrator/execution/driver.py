@@ -186,6 +186,8 @@ def _tags(plan: SweepPlan, source: Provenance) -> dict[str, str]:
         **plan.tags,
         **DataRecord(source.name, source.sha256, source.real).tags,
         "git_commit": provenance.git_commit(),
+        "command": provenance.command_line(),
+        "user": provenance.user(),
         "hardware": provenance.hardware(),
         **{f"version.{name}": value for name, value in node.versions().items()},
     }

@@ -10,6 +10,7 @@ from orchestrator.planning.placement import AUTO, MAX_TRIALS_PER_GPU
 from orchestrator.planning.plan import AGGREGATES, SAMPLERS, SCHEDULERS
 from tardis_core.cli import Parser, SettingAction, add_plugin_option, data_parent
 from tardis_core.config_file import RunWords, add_config_option, with_config
+from tardis_core.paper import PAPER_ESTIMATORS
 from tardis_core.registry import ESTIMATOR_NAMES, MODEL_NAMES, TASK_NAMES
 from tardis_core.scales import SCALES
 
@@ -121,7 +122,8 @@ def search_parser() -> Parser:
         "--estimators",
         type=names,
         metavar="NAME,...",
-        help=f"gradient estimators to search over (default: {','.join(ESTIMATOR_NAMES.all())})",
+        help=f"gradient estimators to search over, some of: {', '.join(ESTIMATOR_NAMES.all())} "
+        f"(default: those of the paper, {','.join(PAPER_ESTIMATORS)})",
     )
     add(
         "--models",

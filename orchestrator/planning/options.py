@@ -9,6 +9,7 @@ from orchestrator.planning.placement import AUTO
 from orchestrator.planning.plan import AGGREGATES, SAMPLERS, SCHEDULERS
 from tardis_core.data.files import check_source
 from tardis_core.errors import require
+from tardis_core.paper import PAPER_ESTIMATORS
 from tardis_core.registry import ESTIMATOR_NAMES, MODEL_NAMES, TASK_NAMES, Names
 from tardis_core.scales import SCALES
 
@@ -83,7 +84,7 @@ class SearchOptions(SweepOptions):
     trials: int | None = None  # None: by the scale
     time_budget: float = 0.0  # seconds; 0: no limit
     models: tuple[str, ...] = ("tardis",)
-    estimators: tuple[str, ...] = field(default_factory=lambda: tuple(ESTIMATOR_NAMES.all()))
+    estimators: tuple[str, ...] = PAPER_ESTIMATORS
     space: str | None = None
     sampler: str = "tpe"
     scheduler: str = "asha"

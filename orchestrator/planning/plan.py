@@ -103,6 +103,11 @@ class SweepPlan(ABC):
         return f"tardis-{self.task}"
 
     @property
+    def best_metric(self) -> str:
+        """The name in MLflow of the best validation so far, of a trial and of the sweep."""
+        return f"best_valid_{self.metric}"
+
+    @property
     def mode(self) -> str:
         """The direction as Ray Tune calls it."""
         return "min" if self.better == "lower" else "max"

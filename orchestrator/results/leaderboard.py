@@ -32,10 +32,18 @@ def markdown(records: Records, count: int = 8) -> str:
     return "\n".join([f"{plan.trials} trials of {plan.task}: {summary}.", "", *lines])
 
 
+def varying_settings(records: Records) -> list[str]:
+    """The settings in which the trials of a sweep differ."""
+    return _varying(records.table())
+
+
+def _varying(frame: pd.DataFrame) -> list[str]:
+    settings = [name for name in frame.columns if name not in OUTCOME_COLUMNS]
+    return [name for name in settings if frame[name].astype(str).nunique() > 1]
+
+
 def leading(records: Records, count: int) -> pd.DataFrame:
     """The first rows of the table, with the settings in which they differ."""
     frame = records.table().head(count)
-    settings = [name for name in frame.columns if name not in OUTCOME_COLUMNS]
-    varying = [name for name in settings if frame[name].astype(str).nunique() > 1]
-    shown = frame[["number", "state", "objective", "validations", *varying[:6]]]
+    shown = frame[["number", "state", "objective", "validations", *_varying(frame)[:6]]]
     return shown.rename(columns={"objective": records.plan.metric})

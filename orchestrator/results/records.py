@@ -77,6 +77,9 @@ class Records:
     plan: SweepPlan
     trials: dict[int, TrialRecord] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)  # of the sweep: data, versions, hardware
+    commands: list[str] = field(default_factory=list)  # that started and resumed it, as typed
+    started: int | None = None  # milliseconds since 1970
+    last: int | None = None  # time of the last event
     _study: optuna.Study | None = field(default=None, repr=False)
 
     @classmethod
@@ -89,9 +92,11 @@ class Records:
         return records
 
     def _add(self, event: Event) -> None:
+        self.started, self.last = self.started or event.at, event.at
         match event:
             case SweepStarted(tags=tags) | SweepTags(tags=tags):
                 self.tags |= tags
+                self.commands += [tags["command"]] if "command" in tags else []
             case TrialStarted(number=number):
                 trial = self._trial(number)
                 trial.params = dict(event.params) or trial.params
@@ -200,7 +205,8 @@ class Records:
 
 
 def _add_metrics(trial: TrialRecord, event: Metrics) -> None:
-    if trial.rows and trial.rows[-1]["step"] == event.step:
-        trial.rows[-1] |= event.values
+    same = (row for row in reversed(trial.rows) if row["step"] == event.step)
+    if (row := next(same, None)) is not None:
+        row |= event.values
     else:
         trial.rows.append({"step": event.step, **event.values})

@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
@@ -27,6 +27,7 @@ from orchestrator.tracking.events import (
     Event,
     Metrics,
     SweepEnded,
+    SweepMetrics,
     SweepStarted,
     SweepTags,
     TrialEnded,
@@ -63,7 +64,7 @@ class _Recorded:
     def __init__(self) -> None:
         self.states: dict[int, State] = {}  # by trial
         self._sweep_runs: bool | None = None  # None before its first start
-        self._steps: dict[tuple[int, str], set[int]] = {}
+        self._steps: dict[tuple[int | None, str], set[int]] = {}  # None: of the sweep
         self._tags: dict[str, str] = {}
 
     def news(self, event: Event) -> Event | None:
@@ -81,13 +82,21 @@ class _Recorded:
                 tags = {key: tag for key, tag in tags.items() if self._tags.get(key) != str(tag)}
                 return dataclasses.replace(event, tags=tags) if tags else None
             case Metrics(number=number, step=step, values=values):
-                values = {
-                    name: value
-                    for name, value in values.items()
-                    if step not in self._steps.get((number, name), ())
-                }
+                values = self._unrecorded(number, step, values)
+                return dataclasses.replace(event, values=values) if values else None
+            case SweepMetrics(step=step, values=values):
+                values = self._unrecorded(None, step, values)
                 return dataclasses.replace(event, values=values) if values else None
         return event
+
+    def _unrecorded(
+        self, number: int | None, step: int, values: Mapping[str, float]
+    ) -> dict[str, float]:
+        return {
+            name: value
+            for name, value in values.items()
+            if step not in self._steps.get((number, name), ())
+        }
 
     def _is_over(self, number: int) -> bool:
         return self.states.get(number, State.RUNNING) is not State.RUNNING
@@ -108,8 +117,13 @@ class _Recorded:
                 self.states[number] = State.from_event(event)
             case Metrics(number=number, step=step, values=values):
                 self.states[number] = State.RUNNING
-                for name in values:
-                    self._steps.setdefault((number, name), set()).add(step)
+                self._add_steps(number, step, values)
+            case SweepMetrics(step=step, values=values):
+                self._add_steps(None, step, values)
+
+    def _add_steps(self, number: int | None, step: int, names: Iterable[str]) -> None:
+        for name in names:
+            self._steps.setdefault((number, name), set()).add(step)
 
 
 class EventLog:

@@ -1,10 +1,12 @@
-"""The space that copy and recall share: the paper uses the same setup for both."""
+"""The space that generated tasks share: the paper uses the same setup for copy and recall."""
+
+from collections.abc import Mapping
 
 from optuna.distributions import FloatDistribution
 
 from search_spaces.engine.ranges import (
+    ESTIMATOR,
     MEMORY,
-    REINFORCE,
     SWITCH,
     Ranges,
     choices,
@@ -28,7 +30,7 @@ COMMON: Ranges = {
     "memory.match": SWITCH,
     "training.learning_rate": rate(3e-4, 1e-2),
     "training.clip": rate(0.1, 2.0),
-    **REINFORCE,
+    **ESTIMATOR,
     # If every cell is evaluated, reads tolerate a larger weight and need a smaller bonus.
     "estimator.weight": rate(0.01, 10.0),
     "estimator.entropy": rate(0.003, 0.3),
@@ -37,33 +39,37 @@ COMMON: Ranges = {
     "estimator.auxiliary_until": share(0.5, 0.1),
     "estimator.attached": SWITCH,
     "estimator.rate": rate(0.3, 10.0),  # a low rate averages a noisy gradient, a high one adapts
-    "estimator.copies": choices(1, 2),  # 2: twice the time, much better credit for reads
 }
-# Only for TARDIS: other models also choose where to write, so reads cannot be tried alone.
 OF_TARDIS: Ranges = {
     "memory.vary_cells_from": share(1.0, 0.25),  # 1: all cells in every batch
-    "estimator.tried": choices(0, 8),  # three times the time, and reads judged without chance
+}
+# A memory that empties a cell at every step needs more of them.
+OF_SAM: Ranges = {"memory.cells": steps(16, 128, 16)}
+
+
+SIZES: Mapping[str, Ranges] = {
+    "smoke": {"model.hidden": steps(24, 48, 8), **MEMORY["smoke"]},
+    "small": {"model.hidden": steps(80, 160, 20), **MEMORY["small"]},
+    "paper": {
+        "model.hidden": steps(80, 200, 20),
+        **MEMORY["paper"],
+        "memory.content": choices(16, 32, 64),
+    },
 }
 
 
-def generated_space(task: str) -> TaskSpace:
-    """Ranges around the paper's H 120, K 16, A 4, C 32."""
+def generated_space(task: str, own: Mapping[str, Ranges] | None = None) -> TaskSpace:
+    """Ranges around the paper's H 120, K 16, A 4, C 32; `own` has those of the task by scale."""
     return TaskSpace(
         task,
         {
-            "smoke": {"model.hidden": steps(24, 48, 8), **MEMORY["smoke"], **COMMON},
-            "small": {"model.hidden": steps(80, 160, 20), **MEMORY["small"], **COMMON},
-            "paper": {
-                "model.hidden": steps(80, 200, 20),
-                **MEMORY["paper"],
-                "memory.content": choices(16, 32, 64),
-                **COMMON,
-            },
+            scale: {**sizes, **COMMON, **(own or {}).get(scale, {})}
+            for scale, sizes in SIZES.items()
         },
         paper_settings={
             "estimator.auxiliary_share": 1.0,
             "estimator.auxiliary_until": 0.0,
             "memory.vary_cells_from": 1.0,
         },
-        model_ranges={"tardis": OF_TARDIS},
+        model_ranges={"tardis": OF_TARDIS, "sam": OF_SAM},
     )

@@ -42,7 +42,9 @@ def names() -> list[str]:
     package = importlib.import_module(PACKAGE)
     modules = (module.name for module in pkgutil.iter_modules(package.__path__))
     return sorted(
-        name for name in modules if hasattr(importlib.import_module(f"{PACKAGE}.{name}"), "space")
+        name.replace("_", "-")
+        for name in modules
+        if hasattr(importlib.import_module(f"{PACKAGE}.{name}"), "space")
     )
 
 
@@ -50,7 +52,7 @@ def load(task: str) -> SpaceModule:
     """The space of a task."""
     if task not in names():
         raise ValueError(f"no search space for {task!r}; choose one of: {', '.join(names())}")
-    return cast(SpaceModule, importlib.import_module(f"{PACKAGE}.{task}"))
+    return cast(SpaceModule, importlib.import_module(f"{PACKAGE}.{task.replace('-', '_')}"))
 
 
 def load_file(path: str | Path, task: str = "") -> "FileSpace":

@@ -39,13 +39,29 @@ SWITCH = choices(True, False)
 # The value of a read shows several steps later: gamma 0.8 looks 5 steps ahead, 0.99 a hundred.
 # For the weight and the entropy bonus the order of magnitude matters; without a bonus reads become
 # deterministic at once, above 0.3 they stay uniform. A baseline always helps.
-REINFORCE: Ranges = {
+POLICY: Ranges = {
     "estimator.auxiliary": SWITCH,
     "estimator.gamma": FloatDistribution(0.8, 0.99),
     "estimator.baseline": choices("batch", "input", "running"),
     "estimator.weight": rate(0.01, 1.0),
     "estimator.entropy": rate(0.02, 0.3),
+    "estimator.copies": choices(2, 4),  # time grows with them
+    "estimator.window": choices(4, 8, 16),
+    "estimator.likeliest": choices(0, 2, 4),  # 0: every cell, the most time
 }
+
+# A low temperature spreads the gradient over few cells, a high one over many. Reads drawn at a
+# forward temperature above 1 would be more random than their own probabilities.
+STRAIGHT_THROUGH: Ranges = {
+    "estimator.learned": SWITCH,
+    "estimator.temperature": rate(0.1, 3.0),
+    "estimator.forward_temperature": rate(0.3, 1.0),
+    "estimator.samples": choices(2, 8, 32),
+    "estimator.function": choices("softmax", "entmax"),
+    "estimator.final_temperature": rate(0.02, 1.0),
+}
+
+ESTIMATOR: Ranges = {**POLICY, **STRAIGHT_THROUGH}
 
 # The memory by scale. Contents are smaller than the smallest hidden state of any task, because a
 # micro-state is a summary (d_h > d_m in the paper).
@@ -83,6 +99,12 @@ MODEL_RANGES: Mapping[str, Ranges] = {
         "model.final_slope": share(5.0, 1.0, low=1.0),
     },
     "clockwork": {"model.groups": steps(2, 8)},
+    "mrnn": {"model.factors": choices(0, 32, 64, 128)},
+    "rhn": {"model.depth": steps(2, 10), "model.transform_bias": share(-1.0, 1.0, low=-4.0)},
+    "lstmn": {"model.span": steps(8, 64, 8), "model.attention": choices(16, 32, 64)},
+    "stack-rnn": {"memory.seen": steps(1, 3)},
+    "dnc": {"memory.heads": steps(1, 4)},
+    "sam": {"memory.nearest": choices(2, 4)},  # at most as many as the smallest memory has cells
 }
 
 

@@ -24,6 +24,7 @@ ONLY_WITH = {
     "estimator.auxiliary_share": "estimator.auxiliary",
     "estimator.auxiliary_until": "estimator.auxiliary",
 }
+NOT_WITH = {"estimator.temperature": "estimator.learned"}  # and these only if it is off
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,10 @@ class TaskSpace:
         model, estimator = names["model"], names["estimator"]
         own = {**MODEL_RANGES.get(model, {}), **self.model_ranges.get(model, {})}
         for name, distribution in {**ranges, **own}.items():
-            needed = ONLY_WITH.get(name)
-            if has_setting(self.task, model, estimator, name) and (
-                needed is None or value_of(needed)
-            ):
+            needed, excluded = ONLY_WITH.get(name), NOT_WITH.get(name)
+            if not has_setting(self.task, model, estimator, name):
+                continue
+            if (needed is None or value_of(needed)) and not (excluded and value_of(excluded)):
                 yield name, distribution
 
     def _ranges_at(self, scale: str) -> Ranges:

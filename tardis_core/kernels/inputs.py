@@ -6,12 +6,30 @@ Letters: B batch, T time, D input, H hidden, G = 4H (+ 2 with RESET gates), K ce
 C content, Q = A + C, P attention. Without a memory, as in an LSTM, its tensors are None.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 Maybe = Any  # a tensor; None where the model has no such part
+
+
+class Softmaxes(Protocol):
+    """S distributions p_s with factors: dpi = sum_s scale_s (diag(p_s) - p_s p_s^T) dw."""
+
+    @property
+    def p_SBK(self) -> Tensor:
+        """The distributions; any axes may stand between S and K."""
+
+    def at(self, t: int) -> "Softmaxes":
+        """Those of one step of a sequence."""
+
+    def vjp(self, grad_w_BK: Tensor) -> Tensor:
+        """dpi from dw."""
+
+    def scales(self) -> Tensor:
+        """The factors, as a tensor."""
 
 
 class Trained(NamedTuple):
@@ -34,29 +52,43 @@ class Trained(NamedTuple):
     read_W_u_PK: Maybe = None
     address_KP: Maybe = None
     a_P: Maybe = None
-    w_tau_1H: Maybe = None  # None: the choice of the cell passes no gradient
+    w_tau_1H: Maybe = None  # of a learned temperature, through which the choice is differentiated
     b_tau_1: Maybe = None
 
 
 class Fixed(NamedTuple):
-    """The tensors that get no gradient, and two switches."""
+    """The tensors that get no gradient, and switches."""
 
     mask_TB: Maybe
     dropout_TBH: Maybe
     reset: bool = False
     attached: bool = False  # whether gradients flow from the read logits to h, x and the contents
+    # (pi, noise, spare noise, read) of all steps -> the gradient of the choice, where it has one
+    # and no learned temperature; all axes of time and batch are between S and K.
+    softmaxes: Callable[[Tensor, Tensor, Tensor | None, Tensor], Any] | None = None
+    noisy_temperature: bool = True  # whether a learned temperature scales pi + noise, or pi
     address_KA: Maybe = None
     reads_BK: Maybe = None  # this and the next two: None for an empty memory
     last_read_BK: Maybe = None
     steps_B: Maybe = None
     read_noise_TBK: Maybe = None
     reset_noise_TB2: Maybe = None
+    spare_noise_TBSK: Maybe = None  # for `softmaxes`
     product_dtype: Maybe = None  # of matrix products, where they are less precise than the state
 
 
 def needed_backward(trained: Trained, fixed: Fixed) -> Fixed:
-    """Without the noise of the reads, one number per cell, where reads pass no gradient."""
-    return fixed if trained.w_tau_1H is not None else fixed._replace(read_noise_TBK=None)
+    """Without the noise of the reads, one number per cell, where their gradient has none."""
+    temperature = trained.w_tau_1H is not None and fixed.noisy_temperature
+    needed = temperature or fixed.softmaxes is not None
+    return fixed if needed else fixed._replace(read_noise_TBK=None)
+
+
+def choice_gradient(fixed: Fixed, pi_TBK: Tensor, read_TB: Tensor) -> Softmaxes | None:
+    """The gradient of the choices of a sequence, if it is one of softmaxes."""
+    if fixed.softmaxes is None:
+        return None
+    return fixed.softmaxes(pi_TBK, fixed.read_noise_TBK, fixed.spare_noise_TBSK, read_TB)
 
 
 def wants_gradient(trained: Trained) -> bool:

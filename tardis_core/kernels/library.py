@@ -11,12 +11,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-_SIZES = "T B D H K A C P reset norm soft attached keep threads"
+_SIZES = "T B D H K A C P reset norm soft softmaxes attached keep threads"
 _POINTERS = """
     x_TBD W_x_GD b_G W_h_GH W_r_GQ gain_4H W_m_CH
     read_W_x_PD read_b_P read_W_h_PH read_W_c_PC read_W_u_PK
     address_KP a_P w_tau_1H b_tau_1 address_KA
-    read_noise_TBK reset_noise_TB2 dropout_TBH mask_TB
+    read_noise_TBK reset_noise_TB2 dropout_TBH mask_TB p_STBK scale_S
     h0_BH c0_BH content0_BKC reads0_BK last0_BK steps0_B
     h_TBH h_out_TBH r_TBQ pi_TBK reset_TB2 read_TB written_TB tape
     h_BH c_BH content_BKC reads_BK last_BK steps_B
@@ -27,7 +27,7 @@ _POINTERS = """
     daddress_KP da_P dw_tau_1H db_tau_1
 """
 
-LAYOUT = 5  # of `Problem`; as in native/common.h, so that an old library is never used
+LAYOUT = 6  # of `Problem`; as in native/common.h, so that an old library is never used
 LEVELS = ("base", "avx2", "avx512")  # instruction sets, as native.c numbers them
 
 
@@ -83,6 +83,7 @@ class Sizes(NamedTuple):
     reset: bool
     norm: bool
     soft: bool
+    softmaxes: int
     attached: bool
     keep: bool
     threads: int

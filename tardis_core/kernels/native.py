@@ -11,6 +11,7 @@ from tardis_core.kernels.inputs import (
     Outputs,
     Trained,
     check,
+    choice_gradient,
     needed_backward,
     wants_gradient,
 )
@@ -123,6 +124,7 @@ def _sizes(trained: Trained, fixed: Fixed, keep: bool) -> library.Sizes:
         reset=fixed.reset,
         norm=trained.gain_4H is not None,
         soft=trained.w_tau_1H is not None,
+        softmaxes=0,  # forward chooses without them
         attached=fixed.attached,
         keep=keep,
         threads=torch.get_num_threads(),
@@ -198,8 +200,12 @@ def _backward(
         "dreset_TB2": gradients.reset_TB2,
     }
     incoming = {name: each.contiguous() for name, each in incoming.items() if each is not None}
+    softmaxes = choice_gradient(fixed, kept["pi_TBK"], kept["read_TB"]) if sizes.K else None
+    if softmaxes is not None:
+        sizes = sizes._replace(softmaxes=len(softmaxes.p_SBK))
+        incoming |= {"p_STBK": softmaxes.p_SBK.contiguous(), "scale_S": softmaxes.scales()}
     # Without a gradient of the choice or of the logits, the addressing has none.
-    addressed = sizes.soft or gradients.pi_TBK is not None
+    addressed = sizes.soft or sizes.softmaxes > 0 or gradients.pi_TBK is not None
 
     slopes: dict[str, Tensor] = {}
     for name, each in trained._asdict().items():

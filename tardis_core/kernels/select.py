@@ -30,8 +30,8 @@ class Needs(NamedTuple):
     """What a model needs of a backend; None where only the model's own loop computes it."""
 
     recurrence: str | None = None  # what a step computes: "lstm" or "tardis"
-    # The gradient of the read weights with respect to the logits: "none", or "gumbel", which is
-    # straight through a softmax with a learned inverse temperature.
+    # The gradient of the read weights with respect to the logits: "none", or "straight-through",
+    # by softmaxes or by one with a learned inverse temperature.
     read_gradient: str | None = "none"
     dtype: torch.dtype | None = None  # of the weights
     estimator: str = ""  # its class, for messages
@@ -52,7 +52,7 @@ class Backend(NamedTuple):
     run: Callable[[Trained, Fixed], Outputs]
     obstacle: Callable[[str], str | None]  # why it cannot run on a type of device, if it cannot
     recurrences: tuple[str, ...] = ("lstm", "tardis")
-    read_gradients: tuple[str, ...] = ("none", "gumbel")
+    read_gradients: tuple[str, ...] = ("none", "straight-through")
     dtypes: tuple[torch.dtype, ...] = (torch.float32, torch.float64)
     mixed_precision: bool = False  # matrix products less precise than the state
 

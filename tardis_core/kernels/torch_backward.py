@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tardis_core.kernels.inputs import Fixed, Maybe, Outputs, Trained
+from tardis_core.kernels.inputs import Fixed, Maybe, Outputs, Trained, choice_gradient
 from tardis_core.kernels.torch_forward import (
     RESET_TEMPERATURE,
     Tape,
@@ -38,7 +38,9 @@ class MemoryBackward:
 
     def __init__(self, trained: Trained, fixed: Fixed, tape: Tape, incoming: Outputs) -> None:
         self.trained, self.fixed, self.tape, self.incoming = trained, fixed, tape, incoming
-        self.soft = trained.w_tau_1H is not None
+        self.temperature = trained.w_tau_1H is not None
+        self.softmaxes = choice_gradient(fixed, tape.pi_TBK, tape.read_TB)
+        self.soft = self.temperature or self.softmaxes is not None
         self.addressed = self.soft or incoming.pi_TBK is not None
         self.dcontent_BKC = start(incoming.content_BKC, tape.content_BKC)
         self.dmicro_TBC = torch.empty_like(tape.micro_TBC)
@@ -50,7 +52,7 @@ class MemoryBackward:
         self.drow_TBP = torch.empty_like(tape.common_TBP)
         self.dcommon_TBP = torch.empty_like(tape.common_TBP)
         self.da_P = torch.zeros_like(trained.a_P)
-        if self.soft:
+        if self.temperature:
             h_TBH = tape.hr_TBS[..., : trained.W_h_GH.shape[1]]
             self.tau_logit_TB1 = F.linear(h_TBH, trained.w_tau_1H, trained.b_tau_1)
             self.dtau_TB1 = torch.empty_like(self.tau_logit_TB1)
@@ -97,6 +99,7 @@ class MemoryBackward:
         if self.soft:
             dchoice_BK = self._choice(t, dr_BQ[:, :A], dr_BQ[:, A:])
             dpi_BK = dchoice_BK if dpi_BK is None else dpi_BK + dchoice_BK
+        if self.temperature:
             dh_BH = self.dtau_TB1[t] @ trained.w_tau_1H
         assert dpi_BK is not None
         self._logits(t, dpi_BK)
@@ -106,12 +109,20 @@ class MemoryBackward:
         return dh_BH
 
     def _choice(self, t: int, dr_BA: Tensor, dr_BC: Tensor) -> Tensor:
-        """Straight through softmax((pi + noise) tau): the gradient of pi; that of tau is kept."""
-        score_BK = self.tape.pi_TBK[t] + self.fixed.read_noise_TBK[t]
-        tau_B1 = F.softplus(self.tau_logit_TB1[t]) + 1
-        weight_BK = torch.softmax(score_BK * tau_B1, 1)
+        """Straight through: from the gradient of the read weights to that of pi."""
         dweight_BK = torch.bmm(self.content_BKC, dr_BC.unsqueeze(2)).squeeze(2)
         dweight_BK.addmm_(dr_BA, self.fixed.address_KA.t())
+        if self.softmaxes is None:
+            return self._temperature(t, dweight_BK)
+        return self.softmaxes.at(t).vjp(dweight_BK)
+
+    def _temperature(self, t: int, dweight_BK: Tensor) -> Tensor:
+        """By softmax((pi + noise) tau): the gradient of pi; that of tau is kept."""
+        noise_TBK = self.fixed.read_noise_TBK
+        pi_BK = self.tape.pi_TBK[t]
+        score_BK = pi_BK if noise_TBK is None else pi_BK + noise_TBK[t]
+        tau_B1 = F.softplus(self.tau_logit_TB1[t]) + 1
+        weight_BK = torch.softmax(score_BK * tau_B1, 1)
         dscore_BK = weight_BK * (dweight_BK - (weight_BK * dweight_BK).sum(1, keepdim=True))
         dtau_B1 = (dscore_BK * score_BK).sum(1, keepdim=True)
         self.dtau_TB1[t] = dtau_B1 * torch.sigmoid(self.tau_logit_TB1[t])
@@ -146,7 +157,7 @@ class MemoryBackward:
                 slopes_by_name["read_W_c_PC"] += over_time(self.dcells_BKP, trained.content_BKC)
                 if self.fixed.attached:
                     self.dcontent_BKC += self.dcells_BKP @ trained.read_W_c_PC
-            if self.soft:
+            if self.temperature:
                 slopes_by_name["w_tau_1H"] = over_time(self.dtau_TB1, h_TBH)
                 slopes_by_name["b_tau_1"] = self.dtau_TB1.sum((0, 1))
         if trained.content_BKC is not None:

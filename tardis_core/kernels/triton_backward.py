@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from tardis_core.kernels import triton_kernels as kernels
-from tardis_core.kernels.inputs import Fixed, Outputs, Trained
+from tardis_core.kernels.inputs import Fixed, Outputs, Trained, choice_gradient
 from tardis_core.kernels.triton_forward import (
     Sizes,
     Tape,
@@ -128,7 +128,12 @@ class _Memory:
         self.trained, self.fixed, self.tape, self.size = trained, fixed, tape, size
         self.incoming, new = incoming, trained.x_TBD
         dtype = product_dtype(trained, fixed)
-        self.soft = trained.w_tau_1H is not None
+        self.temperature = trained.w_tau_1H is not None
+        softmaxes = choice_gradient(fixed, tape.pi_TBK, tape.read_TB)
+        self.softmaxes = 0 if softmaxes is None else len(softmaxes.p_SBK)
+        self.p_STBK = new if softmaxes is None else softmaxes.p_SBK.contiguous()
+        self.scale_S = new if softmaxes is None else softmaxes.scales()
+        self.soft = self.temperature or self.softmaxes > 0
         self.addressed = self.soft or incoming.pi_TBK is not None
         self.content_BKC, self.cells_BKP = tape.content_BKC.clone(), tape.cells_BKP.clone()
         self.dcontent_BKC = _start(incoming.content_BKC, tape.content_BKC)
@@ -144,7 +149,7 @@ class _Memory:
         self.dr_TBQ = readable(incoming.r_TBQ, new)
         self.dpi_TBK = readable(incoming.pi_TBK, new)
         self.tau_TB = new
-        if self.soft:
+        if self.temperature:
             h_TBH = tape.h_TBH[:-1]
             self.tau_TB = F.linear(h_TBH, trained.w_tau_1H, trained.b_tau_1).contiguous()
 
@@ -158,6 +163,8 @@ class _Memory:
             self.dr_TBQ,
             self.dpi_TBK,
             self.tau_TB,
+            self.p_STBK,
+            self.scale_S,
             self.content_BKC,
             self.cells_BKP,
             self.dcontent_BKC,
@@ -179,10 +186,13 @@ class _Memory:
             self.drow_TBP,
             t,
             self.size.B,
+            self.size.T,
             V=slopes_TBV.shape[2],
             UNREAD=t < self.size.T,
             UNWRITE=t > 0,
             SOFT=self.soft,
+            SOFTMAXES=self.softmaxes,
+            NOISE=fixed.read_noise_TBK is not None and fixed.noisy_temperature,
             ADDRESSED=self.addressed,
             MASKED=fixed.mask_TB is not None,
             FROM_R=incoming.r_TBQ is not None,
@@ -214,7 +224,7 @@ class _Memory:
                 if self.fixed.attached:
                     self.dcontent_BKC += self.dcells_BKP @ trained.read_W_c_PC
             gradients["read_W_c_PC"] = dread_W_c_PC
-            if self.soft:
+            if self.temperature:
                 gradients["w_tau_1H"] = dtau_1H
         if trained.content_BKC is not None:
             gradients["content_BKC"] = self.dcontent_BKC
@@ -258,7 +268,7 @@ def backward(trained: Trained, fixed: Fixed, tape: Tape, incoming: Outputs) -> T
     gradients |= gates.weights(by_state_VH[first : first + size.G])
     if memory is not None:
         gradients |= memory.weights(by_state_VH)
-        if memory.soft:
+        if memory.temperature:
             gradients["b_tau_1"] = slopes_TBV[..., -1].sum(dtype=trained.x_TBD.dtype).view(1)
     if trained.x_TBD.requires_grad:
         gradients["x_TBD"] = gates.dz_TBG @ reset_first(trained.W_x_GD, size.H)

@@ -405,12 +405,14 @@ def _add_rows(target, j, in_h, f, i, o, g, H: tl.constexpr):
     _store_gates(target, j, in_h, f, i, o, g, H)
 
 
-@triton.jit(do_not_specialize=["t", "B"])
+@triton.jit(do_not_specialize=["t", "B", "T"])
 def unread_unwrite(
     dr_BQ,  # by the gates
     dr_TBQ,
     dpi_TBK,
     tau_TB,  # logits of the temperature
+    p_STBK,  # softmaxes and their factors, in place of one with a temperature
+    scale_S,
     content_BKC,
     cells_BKP,
     dcontent_BKC,
@@ -432,6 +434,7 @@ def unread_unwrite(
     drow_TBP,
     t,
     B,
+    T,
     K: tl.constexpr,
     P: tl.constexpr,
     A: tl.constexpr,
@@ -444,6 +447,8 @@ def unread_unwrite(
     UNREAD: tl.constexpr,
     UNWRITE: tl.constexpr,
     SOFT: tl.constexpr,
+    SOFTMAXES: tl.constexpr,
+    NOISE: tl.constexpr,
     ADDRESSED: tl.constexpr,
     MASKED: tl.constexpr,
     FROM_R: tl.constexpr,
@@ -468,7 +473,7 @@ def unread_unwrite(
             dpi = tl.zeros((BLOCK_K,), kind)
             if FROM_PI:
                 dpi = tl.load(dpi_TBK + now * K + k, in_k, 0.0)
-            if SOFT:  # straight through softmax((pi + noise) tau)
+            if SOFT:  # straight through: the gradient of the read weights first
                 for start in range(0, K, TILE_K):
                     cells = start + tl.arange(0, TILE_K)
                     in_tile = cells < K
@@ -481,16 +486,24 @@ def unread_unwrite(
                     tl.store(scratch_BK + b * K + cells, dweight, in_tile)
                 tl.debug_barrier()
                 dweight = tl.load(scratch_BK + b * K + k, in_k, 0.0)
-                score = tl.load(pi_TBK + now * K + k, in_k, 0.0)
-                score += tl.load(noise_TBK + now * K + k, in_k, 0.0)
-                logit = tl.load(tau_TB + now)
-                tau = _softplus(logit) + 1
-                scaled = tl.where(in_k, score * tau, float("-inf"))
-                weight = tl.exp(scaled - tl.max(scaled))
-                weight /= tl.sum(weight)
-                dscore = weight * (dweight - tl.sum(weight * dweight))
-                dpi += dscore * tau
-                tl.store(slopes + (V - 1), tl.sum(dscore * score) * _sigmoid(logit))
+                if SOFTMAXES:
+                    for s in range(SOFTMAXES):
+                        at = (s * T.to(tl.int64) * B + now) * K + k
+                        weight = tl.load(p_STBK + at, in_k, 0.0)
+                        dscore = weight * (dweight - tl.sum(weight * dweight))
+                        dpi += tl.load(scale_S + s) * dscore
+                else:  # softmax((pi + noise) tau)
+                    score = tl.load(pi_TBK + now * K + k, in_k, 0.0)
+                    if NOISE:
+                        score += tl.load(noise_TBK + now * K + k, in_k, 0.0)
+                    logit = tl.load(tau_TB + now)
+                    tau = _softplus(logit) + 1
+                    scaled = tl.where(in_k, score * tau, float("-inf"))
+                    weight = tl.exp(scaled - tl.max(scaled))
+                    weight /= tl.sum(weight)
+                    dscore = weight * (dweight - tl.sum(weight * dweight))
+                    dpi += dscore * tau
+                    tl.store(slopes + (V - 1), tl.sum(dscore * score) * _sigmoid(logit))
                 tl.debug_barrier()
             tl.store(scratch_BK + b * K + k, dpi, in_k)
             tl.debug_barrier()

@@ -70,10 +70,10 @@ def padded(trained: Trained, fixed: Fixed, length: int) -> tuple[Trained, Fixed]
     if length == T:
         return trained, fixed
 
-    def pad(tensor: Any) -> Any:
+    def pad(tensor: Any, value: float = 0) -> Any:
         if tensor is None:
             return None
-        return F.pad(tensor, (0, 0) * (tensor.dim() - 1) + (0, length - T))
+        return F.pad(tensor, (0, 0) * (tensor.dim() - 1) + (0, length - T), value=value)
 
     mask_TB = fixed.mask_TB
     if mask_TB is None:
@@ -82,6 +82,7 @@ def padded(trained: Trained, fixed: Fixed, length: int) -> tuple[Trained, Fixed]
         mask_TB=pad(mask_TB),
         dropout_TBH=pad(fixed.dropout_TBH),
         read_noise_TBK=pad(fixed.read_noise_TBK),
+        spare_noise_TBSK=pad(fixed.spare_noise_TBSK, 1),  # estimators take its logarithm
         reset_noise_TB2=pad(fixed.reset_noise_TB2),
     )
 

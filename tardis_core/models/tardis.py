@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from tardis_core import kernels
 from tardis_core.errors import require
-from tardis_core.estimators.base import Estimator
+from tardis_core.estimators.base import Estimator, one_hot_argmax
+from tardis_core.estimators.noise import gumbel
 from tardis_core.models import memory as mem
 from tardis_core.models.addressing import Addressing, CellWeights
 from tardis_core.models.base import (
@@ -110,15 +111,11 @@ class TardisNoise(NamedTuple):
     read_TBK: Tensor  # Gumbel, on the read logits
     reset_TB2: Tensor | None  # logistic, on the logits of alpha and beta
     dropout_TBH: Tensor | None  # recurrent dropout
+    spare_TBSK: Tensor | None = None  # of the estimator, for the way back
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "TardisNoise":
         """A function of the parts that are on."""
-        reset, dropout = self.reset_TB2, self.dropout_TBH
-        return TardisNoise(
-            function(self.read_TBK),
-            None if reset is None else function(reset),
-            None if dropout is None else function(dropout),
-        )
+        return TardisNoise._make(None if part is None else function(part) for part in self)
 
     def at(self, t: int) -> "TardisNoise":
         """One step of it."""
@@ -129,18 +126,6 @@ class TardisNoise(NamedTuple):
         read_TBK, everyone = self.read_TBK.clone(), torch.arange(len(step_B), device=step_B.device)
         read_TBK[step_B, everyone, cell_B] = CERTAIN
         return self._replace(read_TBK=read_TBK)
-
-
-def exponential(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:
-    """A unit exponential: -log(1 - uniform), many times faster than torch's own on the CPU."""
-    uniform = torch.rand(shape, dtype=like.dtype, device=like.device, generator=generator)
-    least = torch.finfo(like.dtype).eps / 4  # where the uniform is 0: half of its least step
-    return uniform.neg_().log1p_().neg_().clamp_min_(least)
-
-
-def gumbel(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:
-    """Standard Gumbel noise: -log of a unit exponential."""
-    return exponential(shape, like, generator).log_().neg_()
 
 
 class WormholeModel(SequenceModel):
@@ -211,7 +196,8 @@ class WormholeModel(SequenceModel):
         controller, reset_B2 = self.controller(
             zx_gates_BG, r_BQ, state.controller, reset_noise_B2, dropout_BH
         )
-        read_BK = w_BK.detach()  # usage, penalty and the place of the write carry no gradient
+        # Usage, penalty and the place of the write are those of one cell, and carry no gradient.
+        read_BK = one_hot_argmax(w_BK.detach())
         if place_BK is None:
             place_BK = mem.write_cell(read_BK, memory.steps_B)
         microstate_BC = self.W_m(controller.h_BH)
@@ -259,15 +245,14 @@ class Tardis(WormholeModel):
 
     def before_batch(self, progress: float) -> None:
         self._progress = progress
+        self.estimator.before_batch(progress)
 
     def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> TardisNoise:
         reset_TB2 = self.draw_reset(x_TBD, generator)
-        cells = self._draw_cells(generator)
-        return TardisNoise(
-            read_TBK=gumbel((*x_TBD.shape[:2], cells), x_TBD, generator),
-            reset_TB2=reset_TB2,
-            dropout_TBH=recurrent_dropout(self.config, x_TBD, generator),
-        )
+        shape = (*x_TBD.shape[:2], self._draw_cells(generator))
+        read_TBK, spare_TBSK = self.estimator.draw_noise(shape, x_TBD, generator)
+        dropout_TBH = recurrent_dropout(self.config, x_TBD, generator)
+        return TardisNoise(read_TBK, reset_TB2, dropout_TBH, spare_TBSK)
 
     def _draw_cells(self, generator: torch.Generator) -> int:
         """The number of cells of a batch."""
@@ -344,15 +329,9 @@ class Tardis(WormholeModel):
             cells,
             memory._replace(content_BKC=seen(memory.content_BKC)),
         )
-        w_BK = self.estimator.read_weights(pi_BK, noise.read_TBK if noise else None, h_BH)
-        return self.advance(
-            zx_gates_BG,
-            pi_BK,
-            w_BK,
-            state,
-            noise.reset_TB2 if noise else None,
-            noise.dropout_TBH if noise else None,
-        )
+        read_BK, reset_B2, dropout_BH, spare_BSK = noise or (None, None, None, None)
+        w_BK = self.estimator.read_weights(pi_BK, read_BK, h_BH, spare_BSK)
+        return self.advance(zx_gates_BG, pi_BK, w_BK, state, reset_B2, dropout_BH)
 
 
 def stack_steps(steps: list[Hidden]) -> Hidden:

@@ -47,8 +47,8 @@ def kernel_tensors(
     h_BH, c_BH = x_TBD.new_zeros(2, B, H) if state is None else state.controller
     cells = addressing.cell_weights(address_KA)
     # Without noise the read is the argmax of the logits, which has no gradient.
-    soft = noise is not None and estimator.read_gradient == "gumbel"
-    w_tau = estimator.w_tau if soft else None
+    through = noise is not None and estimator.read_gradient == "straight-through"
+    w_tau = estimator.learned_temperature() if through else None
     trained = Trained(
         x_TBD=x_TBD,
         W_x_GD=weight(gates["W_x"]),
@@ -75,11 +75,14 @@ def kernel_tensors(
         dropout_TBH=noise.dropout_TBH if noise else None,
         reset=controller.reset_gates,
         attached=estimator.attached,
+        softmaxes=estimator.softmaxes if through and w_tau is None else None,
+        noisy_temperature=estimator.noisy_temperature,
         address_KA=address_KA,
         reads_BK=None if memory is None else memory.reads_BK,
         last_read_BK=None if memory is None else memory.last_read_BK,
         steps_B=None if memory is None else memory.steps_B,
         read_noise_TBK=noise.read_TBK if noise else None,
+        spare_noise_TBSK=noise.spare_TBSK if noise else None,
         reset_noise_TB2=noise.reset_TB2 if noise else None,
     )
     return trained, fixed

@@ -27,7 +27,7 @@ class Batch(NamedTuple):
     """Sequences side by side, time first."""
 
     inputs: Tensor  # symbols_TB (int64) or vectors_TBD
-    targets: Tensor  # classes_TB (int64) or bits_TBO
+    targets: Tensor  # classes_TB (int64), bits_TBO or numbers_TBO
     scored_TB: Tensor  # True where the target counts
     mask_TB: Tensor | None = None  # False where a sequence has no step; None: all have
     continues: bool = False  # the sequences continue those of the batch before
@@ -66,19 +66,25 @@ class Signature:
 
     inputs: int  # number of symbols, or width of the input vectors
     symbols: bool  # whether inputs are symbols
-    outputs: int  # number of classes, or of bits
+    outputs: int  # number of classes, of bits, or of numbers
     bits: bool  # whether outputs are independent bits
     # The symbol, or the channel of a vector, that ends the first part of a sequence of two parts.
     boundary: int | None = None
+    numbers: bool = False  # whether outputs are numbers, predicted with their squared error
 
     def log_likelihood(self, logits_TBO: Tensor, batch: Batch) -> Tensor:
         """Nats per step of the target under the prediction; zero where nothing is scored.
+
+        Of a number it is minus the squared error: a normal distribution with the variance 1/2,
+        without its constant.
 
         Returns:
             ll_TB
         """
         logits_TBO = logits_TBO.to(torch.promote_types(logits_TBO.dtype, torch.float32))
-        if self.bits:
+        if self.numbers:
+            ll_TB = -(logits_TBO - batch.targets.to(logits_TBO.dtype)).square().sum(-1)
+        elif self.bits:
             ll_TB = -F.binary_cross_entropy_with_logits(
                 logits_TBO, batch.targets.to(logits_TBO.dtype), reduction="none"
             ).sum(-1)
@@ -89,8 +95,8 @@ class Signature:
         return ll_TB * batch.scored_TB
 
     def loss(self, ll_TB: Tensor, batch: Batch) -> Tensor:
-        """Nats per scored step, or per bit where outputs are bits."""
-        per_step = self.outputs if self.bits else 1
+        """Nats per scored step, or per bit or number where outputs are these."""
+        per_step = self.outputs if self.bits or self.numbers else 1
         return -ll_TB.sum() / (batch.scored_TB.sum() * per_step)
 
 
@@ -101,6 +107,13 @@ class Metric:
     name: str
     unit: str
     better: Literal["lower", "higher"]
+    solved: float | None = None  # a run whose value is better counts as solved, where this is said
+
+    def solves(self, value: float) -> bool:
+        """Whether this value counts as solved."""
+        if self.solved is None:
+            return False
+        return value < self.solved if self.better == "lower" else value > self.solved
 
 
 class Task(ABC):
@@ -201,7 +214,7 @@ def score(network: Network, signature: Signature, batches: Iterable[Batch]) -> S
             ll_TB = signature.log_likelihood(prediction.memory_logits_TBO, batch)
             memory_nats -= float(ll_TB.sum())
         steps += int(batch.scored_TB.sum())
-        if not signature.bits:
+        if not (signature.bits or signature.numbers):
             hits_TB = prediction.logits_TBO.argmax(-1) == batch.targets
             correct += int((hits_TB & batch.scored_TB).sum())
     return Score(nats, memory_nats if has_memory_head else None, steps, correct)

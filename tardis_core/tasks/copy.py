@@ -14,13 +14,13 @@ from typing import ClassVar
 import numpy as np
 
 from tardis_core.tasks.base import TASKS, Batch, Signature
+from tardis_core.tasks.bit_sequences import BitsTask
 from tardis_core.tasks.generated import (
     PAPER_SIZES,
     RATE,
     SMOKE,
     SOFT_MEMORIES,
     GeneratedConfig,
-    GeneratedTask,
     as_batch,
 )
 
@@ -66,7 +66,7 @@ SEARCHED = {
 
 
 @TASKS.register("copy")
-class Copy(GeneratedTask):
+class Copy(BitsTask):
     """Lengths 1 to 20 in the paper's setting; success is below 0.02 at length 20."""
 
     Config = GeneratedConfig
@@ -89,6 +89,8 @@ class Copy(GeneratedTask):
         "reinforce": REINFORCE,
         "tardis:reinforce": MATCHING,
         "tardis:reinforce@paper": OVERFLOWING,
+        "rloo": REINFORCE,
+        "tardis:rloo": MATCHING,
         "tardis:gumbel@small": SEARCHED,
         **SOFT_MEMORIES,
     }

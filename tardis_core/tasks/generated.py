@@ -1,7 +1,11 @@
-"""Shared by copy and recall: random bit sequences, evaluated at the greatest training length."""
+"""Shared by the tasks whose sequences are generated: lengths, splits, measurements by length.
+
+A subclass says what a sequence is (`make`) and what is measured of it (`at_length`); that of bits
+is in `bit_sequences`, that of symbols in `symbol_sequences`.
+"""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, ClassVar
@@ -14,22 +18,12 @@ from tardis_core.data.dataset import Provenance
 from tardis_core.errors import require
 from tardis_core.models.network import Network
 from tardis_core.settings import setting
-from tardis_core.tasks.base import (
-    Batch,
-    Metric,
-    Score,
-    Signature,
-    Split,
-    Task,
-    score,
-)
+from tardis_core.tasks.base import Batch, Score, Split, Task, score
 from tardis_core.tasks.details import Curve, Detail
 
 EVALUATION_BATCH = 256
 LENGTHS = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4, 5)  # of `details`, times the greatest length
-COST = "binary cross-entropy (nats per bit)"
-BEYOND = 1.5  # times the greatest length: where the places of an answer are distinguished
-# What the paper says of both tasks (section "NTM Tasks"), under the names of our settings.
+# What the paper says of copy and recall (section "NTM Tasks"), under the names of our settings.
 PAPER_SIZES = {
     "model.hidden": 120,
     "model.reset_gates": False,  # its table for these tasks names no "+ R"
@@ -57,8 +51,15 @@ RATE = {
 }
 # The NTM and its kin write a cell a vector, which needs more cells than there are vectors, and they
 # learn at lower rates.
-MORE_CELLS = {"memory.cells": 32, "training.learning_rate": 1e-3}
-SOFT_MEMORIES = {"ntm": MORE_CELLS, "dntm": MORE_CELLS, "dntm-discrete": MORE_CELLS}
+LOWER_RATE = {"training.learning_rate": 1e-3}
+MORE_CELLS = {"memory.cells": 32, **LOWER_RATE}
+SOFT_MEMORIES = {
+    "ntm": MORE_CELLS,
+    "dntm": MORE_CELLS,
+    "dntm-discrete": MORE_CELLS,
+    "dnc": MORE_CELLS,
+    "sam": {**MORE_CELLS, "memory.cells": 64},  # it empties its oldest cell at every step
+}
 # Evaluation sequences are the same for every seed of a run, and never those of training.
 SPLIT_SEEDS: dict[str, int] = {"valid": 1_000_003, "test": 2_000_003}
 
@@ -95,14 +96,19 @@ class GeneratedConfig:
 class GeneratedTask(Task):
     """All sequences of a batch have one length, drawn anew for each batch."""
 
-    metric = Metric("bce", "nats per bit at the greatest training length", "lower")
     name: ClassVar[str]
-    markers: ClassVar[Mapping[int, str]]  # input channels beside the bits, and what they mean
+    most: ClassVar[int | None] = None  # the greatest length there can be
+    measured: ClassVar[str]  # the quantity of `at_length`, in one word
+    measured_label: ClassVar[str]  # the same with its unit, for plots
     config: GeneratedConfig
 
     @abstractmethod
     def make(self, length: int, count: int, rng: np.random.Generator) -> Batch:
         """`count` sequences of one length."""
+
+    @abstractmethod
+    def at_length(self, network: Network, split: Split, length: int) -> float:
+        """The metric at one length, which need not be one seen in training."""
 
     @classmethod
     def provenance(cls, config: Any, data: Any) -> Provenance:
@@ -116,8 +122,12 @@ class GeneratedTask(Task):
 
     def train_batch(self, number: int) -> Batch:
         rng = self.rng(number)
+        return self.make(self.draw_length(number, rng), self.batch_size, rng)
+
+    def draw_length(self, number: int, rng: np.random.Generator) -> int:
+        """The length of batch `number` of training."""
         lengths = rng.integers(self.config.shortest, self._longest(number) + 1, self.config.draws)
-        return self.make(int(lengths.max()), self.batch_size, rng)
+        return int(lengths.max())
 
     def _longest(self, number: int) -> int:
         """The greatest length that batch `number` may have."""
@@ -128,47 +138,26 @@ class GeneratedTask(Task):
         return config.shortest + ceil(growth)
 
     def evaluate(self, network: Network, split: Split) -> dict[str, float]:
-        return {"bce": self.cost(network, split, self.config.longest)}
+        return {self.metric.name: self.at_length(network, split, self.config.longest)}
 
-    def cost(self, network: Network, split: Split, length: int) -> float:
-        """Nats per bit at one length, which need not be one seen in training."""
-        result = score(network, self.signature, self._evaluation_batches(split, length))
-        return nats_per_bit(result, self.signature)
-
-    @torch.no_grad()
-    def cost_by_place(self, network: Network, split: Split, length: int) -> tuple[float, ...]:
-        """Nats per bit at each step of the answer."""
-        device = next(network.parameters()).device
-        costs = []
-        for batch in self._evaluation_batches(split, length):
-            batch = batch.to(device)
-            prediction, _ = network(batch.inputs, asked_TB=batch.scored_TB)
-            ll_TB = self.signature.log_likelihood(prediction.logits_TBO, batch)
-            costs.append(-ll_TB[batch.scored_TB[:, 0]] / self.signature.outputs)
-        return tuple(torch.cat(costs, 1).mean(1).tolist())
+    def score_at(self, network: Network, split: Split, length: int) -> Score:
+        """Sums over all sequences of a split at one length."""
+        return score(network, self.signature, self.evaluation_batches(split, length))
 
     def details(self, network: Network, split: Split) -> list[Detail]:
-        """The cost at lengths up to five times the greatest of training, and of each place."""
+        """The metric at lengths up to five times the greatest of training."""
         longest = self.config.longest
-        beyond = round(BEYOND * longest)
-        by_place = self.cost_by_place(network, split, beyond)
-        lengths = sorted({max(self.config.shortest, round(longest * part)) for part in LENGTHS})
+        every = {max(self.config.shortest, round(longest * part)) for part in LENGTHS}
+        lengths = sorted(length for length in every if self.most is None or length <= self.most)
         return [
             Curve(
-                name="cost_by_length",
+                name=f"{self.measured}_by_length",
                 x_label="length",
-                y_label=COST,
+                y_label=self.measured_label,
                 x=tuple(lengths),
-                y=tuple(self.cost(network, split, length) for length in lengths),
+                y=tuple(self.at_length(network, split, length) for length in lengths),
                 seen=longest,
-            ),
-            Curve(
-                name="cost_by_place",
-                x_label=f"place in the answer at length {beyond}",
-                y_label=COST,
-                x=tuple(range(1, len(by_place) + 1)),
-                y=by_place,
-            ),
+            )
         ]
 
     def count(self, split: Split) -> int:
@@ -184,42 +173,18 @@ class GeneratedTask(Task):
         inputs, targets, scored_TB = zip(*(batch[:3] for batch in batches), strict=True)
         return Batch(torch.cat(inputs, 1), torch.cat(targets, 1), torch.cat(scored_TB, 1))
 
-    def labels(self, batch: Batch, column: int) -> list[str]:
-        """The name of a marker, or the bits that are shown or asked for."""
-        return [
-            self._label(*step)
-            for step in zip(
-                batch.inputs[:, column].numpy(),
-                batch.targets[:, column].numpy(),
-                batch.scored_TB[:, column].tolist(),
-                strict=True,
-            )
-        ]
-
-    def _label(self, input_D: np.ndarray, target_O: np.ndarray, scored: bool) -> str:
-        for channel, marker in self.markers.items():
-            if input_D[channel]:
-                return marker
-        bits = target_O if scored else input_D[: len(target_O)]
-        return "".join(str(int(bit)) for bit in bits)
-
-    def _evaluation_batches(self, split: Split, length: int) -> Iterator[Batch]:
+    def evaluation_batches(self, split: Split, length: int) -> Iterator[Batch]:
+        """The sequences of a split at one length: the same for every seed of a run."""
         count = self.count(split)
         rng = np.random.default_rng([SPLIT_SEEDS[split], length])
         for start in range(0, count, EVALUATION_BATCH):
             yield self.make(length, min(EVALUATION_BATCH, count - start), rng)
 
 
-def nats_per_bit(result: Score, signature: Signature) -> float:
-    """Binary cross-entropy over the scored bits."""
-    return result.nats / (result.steps * signature.outputs)
-
-
-def as_batch(inputs_TBD: np.ndarray, targets_TBO: np.ndarray, scored_T: np.ndarray) -> Batch:
-    """Arrays as a batch; all sequences are scored at the same steps."""
-    scored_TB = np.broadcast_to(scored_T[:, None], inputs_TBD.shape[:2])
+def as_batch(inputs: np.ndarray, targets: np.ndarray, scored: np.ndarray) -> Batch:
+    """Arrays as a batch; `scored` is of shape TB, or T where it is the same for all sequences."""
+    if scored.ndim == 1:
+        scored = np.broadcast_to(scored[:, None], inputs.shape[:2])
     return Batch(
-        torch.from_numpy(inputs_TBD),
-        torch.from_numpy(targets_TBO),
-        torch.from_numpy(scored_TB.copy()),
+        torch.from_numpy(inputs), torch.from_numpy(targets), torch.from_numpy(scored.copy())
     )

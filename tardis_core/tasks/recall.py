@@ -17,13 +17,13 @@ import numpy as np
 from tardis_core.errors import require
 from tardis_core.settings import setting
 from tardis_core.tasks.base import TASKS, Batch, Signature
+from tardis_core.tasks.bit_sequences import BitsTask
 from tardis_core.tasks.generated import (
     PAPER_SIZES,
     RATE,
     SMOKE,
     SOFT_MEMORIES,
     GeneratedConfig,
-    GeneratedTask,
     as_batch,
 )
 
@@ -60,7 +60,7 @@ MATCHING = {
     "memory.match": True,
     "memory.gain": 6.0,
     "memory.address_scale": 0.1,
-    "estimator.tried": 8,
+    "estimator.window": 8,
     "estimator.attached": True,
     "estimator.gamma": 1.0,
     "estimator.weight": 4.0,
@@ -88,7 +88,7 @@ class RecallConfig(GeneratedConfig):
 
 
 @TASKS.register("recall")
-class Recall(GeneratedTask):
+class Recall(BitsTask):
     """2 to 6 items in the paper's setting; success is below 0.02 at 6 items."""
 
     Config = RecallConfig
@@ -102,7 +102,8 @@ class Recall(GeneratedTask):
     }
     recipes: ClassVar = {
         "reinforce": REINFORCE,
-        "tardis:reinforce": MATCHING,
+        "tardis:counterfactual": MATCHING,
+        "rloo": REINFORCE,
         **SOFT_MEMORIES,
     }
 

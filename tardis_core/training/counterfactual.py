@@ -1,4 +1,4 @@
-"""Counterfactual reads: every cell is tried at one step, and the rest of the sequence is run.
+"""Counterfactual reads: cells are tried at one step, and the rest of the sequence is run.
 
 Beside what happened there is then what would have happened, all else being equal: the steps before
 are the same, and so is the noise of those after.
@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from tardis_core.estimators.base import Tried
+from tardis_core.estimators.base import Estimator, Tried
 from tardis_core.models.base import State, map_state
 from tardis_core.models.network import Network, Prediction, steps_asked
 from tardis_core.tasks.base import Batch, Signature
@@ -22,45 +22,49 @@ def try_cells(
     batch: Batch,
     before: State | None,
     prediction: Prediction,
-    last: int,
+    estimator: Estimator,
     generator: torch.Generator,
 ) -> Tried:
-    """Try every cell at one of the last steps of each sequence, drawn for each.
+    """Try the cells that the estimator wants, at one of the last steps of each sequence.
 
     Args:
         before: the state with which the batch began.
         prediction: for this batch, with its noise.
-        last: how many steps from the end to draw from.
+        estimator: says from how many steps to draw and which cells to try.
     """
     reads, model, noise = prediction.hidden.reads, network.model, prediction.noise
     assert model.reads_alone, "build_network refuses other models"
     assert reads is not None, "a model with an estimator reports its reads"
-    T, B, K = reads.pi_TBK.shape
-    start = max(0, T - last)
+    T, B, _ = reads.pi_TBK.shape
+    start = max(0, T - estimator.window)
     x_TBD, state = prediction.x_TBD, before
     if start:
         mask_TB = batch.steps(slice(start)).mask_TB
         _, state = model(x_TBD[:start], before, mask_TB, noise.map(lambda part: part[:start]))
 
-    def copied(part: Tensor) -> Tensor:
-        """The last steps of a tensor, one copy per cell."""
-        return part[start:].repeat_interleave(K, dim=1)
-
     device = x_TBD.device
     step_B = torch.randint(start, T, (B,), generator=generator, device=device)
-    cell_N = torch.arange(K, device=device).repeat(B)
-    forced = noise.map(copied).reading((step_B - start).repeat_interleave(K), cell_N)
-    rest = batch.steps(slice(start, T)).copied(K)
-    many = state and map_state(lambda part: part.repeat_interleave(K, dim=0), state)
+    pi_BK = reads.pi_TBK[step_B, torch.arange(B, device=device)]
+    cell_BN = estimator.cells_to_try(pi_BK, generator)
+    count = cell_BN.shape[1]
+
+    def copied(part: Tensor) -> Tensor:
+        """The last steps of a tensor, one copy per cell that is tried."""
+        return part[start:].repeat_interleave(count, dim=1)
+
+    step_N = (step_B - start).repeat_interleave(count)
+    forced = noise.map(copied).reading(step_N, cell_BN.flatten())
+    rest = batch.steps(slice(start, T)).copied(count)
+    many = state and map_state(lambda part: part.repeat_interleave(count, dim=0), state)
     hidden, _ = model(copied(x_TBD), many, rest.mask_TB, forced)
 
     def reward(logits_WNO: Tensor) -> Tensor:
-        return signature.log_likelihood(logits_WNO, rest).unflatten(1, (B, K))
+        return signature.log_likelihood(logits_WNO, rest).unflatten(1, (B, count))
 
     # The heads drop what they dropped: all else is equal, and the mean return is that of training.
     dropout = _dropout_at(prediction.dropout_NG, batch.scored_TB, copied, rest.scored_TB)
     main, memory = network.predict(hidden, copied(x_TBD), steps_asked(rest.scored_TB), dropout)
-    return Tried(step_B, reward(main), None if memory is None else reward(memory))
+    return Tried(step_B, cell_BN, reward(main), None if memory is None else reward(memory))
 
 
 def _dropout_at(

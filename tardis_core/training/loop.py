@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any
 
@@ -16,13 +16,18 @@ from tardis_core.data.dataset import Provenance
 from tardis_core.errors import Diverged, UserError
 from tardis_core.models.base import State, flatten_state, map_state
 from tardis_core.tasks.base import Batch, Split
+from tardis_core.training import precision
 from tardis_core.training.best import best_row, phase_start
 from tardis_core.training.microbatches import Microbatch, join, split
 from tardis_core.training.objective import Objective, objective
 from tardis_core.training.schedule import learning_rate
 
-# Settings that change the shape of a state from batch to batch, unless they have these values.
-NEED_BEGINNINGS = {"estimator.copies": 1, "memory.vary_cells_from": 1.0}
+# Settings that change the shape of a state from batch to batch, unless they have these values, and
+# the alternative.
+NEED_BEGINNINGS = {
+    "estimator.copies": (1, "choose another estimator"),
+    "memory.vary_cells_from": (1.0, "leave it at 1.0"),
+}
 Row = dict[str, float]  # one validation: what was measured, by name
 
 
@@ -80,12 +85,12 @@ class Trainer:
 
     def _check_beginnings(self) -> None:
         settings = self.config.settings()
-        for name, plain in NEED_BEGINNINGS.items():
+        for name, (plain, alternative) in NEED_BEGINNINGS.items():
             value = settings.get(name, plain)
             if value != plain and self._continues:
                 raise UserError(
                     f"{name}={value} needs sequences that start anew with each batch, and those "
-                    f"of {self.config.task} continue from batch to batch; leave it at {plain}"
+                    f"of {self.config.task} continue from batch to batch; {alternative}"
                 )
 
     @property
@@ -160,7 +165,8 @@ class Trainer:
         started = time.perf_counter()
         batch = self.task.train_batch(self.update).to(self.device)
         self.network.model.before_batch(self._progress)
-        done = self._differentiate(batch)
+        with precision.products(self.config.training.precision):
+            done = self._differentiate(batch)
         whole = join(done, self._continues)
         norm = self._descend(whole.loss)
         for _, result in done:
@@ -192,9 +198,7 @@ class Trainer:
             return objective(self.network, signature, batch, state, self.generator, self._progress)
 
     def _precision(self) -> AbstractContextManager[Any]:
-        if self.config.training.precision == "float32":
-            return nullcontext()
-        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+        return precision.mixed(self.config.training.precision, self.device)
 
     def _descend(self, loss: float) -> float:
         """One step of the optimiser; nothing is changed if a number is not finite."""

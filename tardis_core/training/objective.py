@@ -50,10 +50,9 @@ def objective(
     mask_TB = torch.ones_like(ll_TB) if batch.mask_TB is None else batch.mask_TB.to(ll_TB.dtype)
     if isinstance(estimator, Estimator):
         episode = _episode(prediction, mask_TB, ll_TB, memory_ll_TB, progress)
-        if estimator.tried and generator is not None:
-            tried = try_cells(
-                network, signature, batch, before, prediction, estimator.tried, generator
-            )
+        if estimator.window:
+            assert generator is not None, "cells are tried with the noise of training"
+            tried = try_cells(network, signature, batch, before, prediction, estimator, generator)
             episode = episode._replace(tried=tried)
         extra, more = estimator.loss(episode)
         metrics |= more

@@ -32,16 +32,21 @@ def make_model(
     dtype=torch.float64,
     **options,
 ):
-    """A model with random parameters; `kind` is an estimator of TARDIS, or "lstm"."""
+    """A model with random parameters; `kind` is an estimator of TARDIS, or "lstm".
+
+    An estimator may be followed by the name of one of its switches, as "straight-through learned".
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if kind == "lstm":
             model = MODELS.get("lstm")(D, LstmConfig(hidden=H, **options), None, None)
         else:
-            estimator = ESTIMATORS.get(kind)
+            name, *switches = kind.split()
+            estimator = ESTIMATORS.get(name)
+            settings = estimator.Config(**dict.fromkeys(switches, True))
             memory = MemoryConfig(cells=K, address=A, content=C, attention=P)
             config = TardisConfig(hidden=H, **options)
-            model = MODELS.get("tardis")(D, config, memory, estimator(estimator.Config(), D, H))
+            model = MODELS.get("tardis")(D, config, memory, estimator(settings, D, H))
     return randomise(model.to(dtype), seed, scale)
 
 

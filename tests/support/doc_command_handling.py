@@ -24,6 +24,11 @@ SMALL = {
 FEW_EXAMPLES = {
     "copy": ("task.valid_sequences=8", "task.test_sequences=8"),
     "recall": ("task.valid_sequences=8", "task.test_sequences=8"),
+    "repeat-copy": ("task.valid_sequences=8", "task.test_sequences=8"),
+    "priority-sort": ("task.valid_sequences=8", "task.test_sequences=8"),
+    "mqar": ("task.valid_sequences=8", "task.test_sequences=8"),
+    "selective-copy": ("task.valid_sequences=8", "task.test_sequences=8"),
+    "adding": ("task.valid_sequences=8", "task.test_sequences=8"),
     "ptb": ("task.evaluation_symbols=500",),
     "strokes": ("task.valid_sequences=8", "task.test_sequences=8"),
     "snli": ("task.evaluation_pairs=20",),

@@ -1,5 +1,6 @@
 """For the tests of tracking: the events of a sweep, and checks of what a store contains."""
 
+import functools
 import math
 import multiprocessing
 import shutil
@@ -46,16 +47,19 @@ def quick_processes() -> multiprocessing.context.ForkServerContext:
 def fresh_sqlite(folder: Path, factory: pytest.TempPathFactory) -> str:
     """The URI of an empty SQLite store, copied from a template: creating one takes seconds."""
     base = factory.getbasetemp()
-    shared = (
-        base.parent if base.name.startswith("popen-") else base
-    )  # shared by the workers of xdist
-    template = shared / "mlflow-template" / "mlflow.db"
-    if not template.exists():
-        _create_by_two_processes(f"sqlite:///{template}")
-    prepare_store(f"sqlite:///{template}", "template")  # waits if another worker is creating it
+    shared = base.parent if base.name.startswith("popen-") else base  # by the workers of xdist
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(template, folder / "mlflow.db")
+    shutil.copy(_template(shared / "mlflow-template" / "mlflow.db"), folder / "mlflow.db")
     return f"sqlite:///{folder / 'mlflow.db'}"
+
+
+@functools.cache
+def _template(path: Path) -> Path:
+    """An empty store, created once per test run."""
+    if not path.exists():
+        _create_by_two_processes(f"sqlite:///{path}")
+    prepare_store(f"sqlite:///{path}", "template")  # waits if another worker is creating it
+    return path
 
 
 def _create_by_two_processes(uri: str) -> None:

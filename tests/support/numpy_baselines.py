@@ -72,6 +72,29 @@ def clockwork(p, x, groups):
     return {"h": np.array(made)}
 
 
+def mrnn(p, x):
+    h, made = np.zeros(p["W_fh.weight"].shape[1]), []
+    for t in range(len(x)):
+        chosen = np.diag(p["W_fx.weight"] @ x[t] + p["W_fx.bias"])
+        recurrent = p["W_hf.weight"] @ chosen @ p["W_fh.weight"]
+        h = np.tanh(recurrent @ h + p["W_hx.weight"] @ x[t] + p["W_hx.bias"])
+        made.append(h)
+    return {"h": np.array(made)}
+
+
+def rhn(p, x, L, dropout=None):
+    """dropout: of shape (T, L, H)."""
+    H = p["R.0.weight"].shape[1]
+    s, made = np.zeros(H), []
+    for t in range(len(x)):
+        for n in range(L):
+            z = p[f"R.{n}.weight"] @ s + p[f"R.{n}.bias"] + (n == 0) * (p["W.weight"] @ x[t])
+            candidate = np.tanh(z[:H]) * (1 if dropout is None else dropout[t, n])
+            s = candidate * sigm(z[H:]) + s * (1 - sigm(z[H:]))
+        made.append(s)
+    return {"h": np.array(made)}
+
+
 def ntm(p, x, K, C):
     H = p["controller.W_h.weight"].shape[1]
     h, c = np.zeros(H), np.zeros(H)

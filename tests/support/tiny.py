@@ -21,6 +21,11 @@ MEMORY = {"memory.cells": 4, "memory.content": 5, "model.reset_gates": True}
 OF_TASK: dict[str, dict[str, Any]] = {
     "copy": {"task.longest": 3, "task.valid_sequences": 8, "task.test_sequences": 8},
     "recall": {"task.longest": 3, "task.valid_sequences": 8, "task.test_sequences": 8},
+    "repeat-copy": {"task.longest": 2, "task.repeats": 2, "task.valid_sequences": 8},
+    "priority-sort": {"task.longest": 3, "task.valid_sequences": 8, "task.test_sequences": 8},
+    "mqar": {"task.longest": 2, "task.steps": 8, "task.valid_sequences": 8},
+    "selective-copy": {"task.longest": 2, "task.steps": 4, "task.valid_sequences": 8},
+    "adding": {"task.longest": 4, "task.valid_sequences": 8, "task.test_sequences": 8},
     "ptb": {"task.length": 5, "task.streams": 4, "task.evaluation_symbols": 80},
     "snli": {"task.evaluation_pairs": 8},
     "strokes": {

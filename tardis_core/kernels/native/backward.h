@@ -4,7 +4,8 @@
  * their gradients afterwards, from what is left on the tape (gradients.h). */
 
 /* Whether the addressing gets a gradient: from the choice of the cell, or from the logits. */
-static int addressed(const Problem *p) { return p->K && (p->soft || p->dpi_TBK); }
+static int choice_has_gradient(const Problem *p) { return p->soft || p->softmaxes; }
+static int addressed(const Problem *p) { return p->K && (choice_has_gradient(p) || p->dpi_TBK); }
 
 /* Gradients of pre-activations that have no place on the tape. */
 typedef struct {
@@ -76,8 +77,8 @@ static Backward take_backward(Arena *arena, const Problem *p, int64_t b0, int64_
     f.score = TAKE_ZEROS(arena, real, padded);
     f.weight = TAKE_ZEROS(arena, real, padded);
     f.dweight = TAKE_ZEROS(arena, real, padded);
-    f.address = TAKE_ZEROS(arena, real, p->soft ? p->A * padded : 0);
-    for (int64_t i = 0; i < K * p->A && p->soft && arena->start; i++)
+    f.address = TAKE_ZEROS(arena, real, choice_has_gradient(p) ? p->A * padded : 0);
+    for (int64_t i = 0; i < K * p->A && choice_has_gradient(p) && arena->start; i++)
         f.address[i % p->A * padded + i / p->A] = p->address_KA[i];
     f.cells = take_cells(arena, p, M);
     return f;
@@ -155,24 +156,44 @@ static void unwrite_memory(const Problem *p, const Weights *w, const Tape *tape,
     if (p->attached) product(M, drow, P, &w->row_back, dmicro, C, 1);
 }
 
-/* Straight through: the gradient of softmax((pi + noise) tau) is added to dpi; that of the logit of
-   tau is returned. */
-static real choice_backward(const Problem *p, Backward *f, int64_t at, int64_t b, const real *dr,
-                            real tau_logit) {
+/* The gradient of the read weights, M dr. */
+static void weights_backward(const Problem *p, Backward *f, int64_t b, const real *dr) {
     int64_t K = p->K, A = p->A;
-    const real *pi = p->pi_TBK + at * K, *noise = p->read_noise_TBK + at * K;
-    real tau = softplus_1(tau_logit) + 1, slope = sigmoid_1(tau_logit);
-    real most = -INFINITY;
-    for (int64_t k = 0; k < K; k++) {
-        f->score[k] = pi[k] + noise[k];
-        if (f->score[k] > most) most = f->score[k];
-    }
     for (int64_t k = 0; k < K; k += VL) {
         vec s = {0};
         for (int64_t i = 0; i < A; i++) s += dr[i] * load(f->address + i * f->padded + k);
         store(f->dweight + k, s);
     }
     add_rows_times(f->dweight, f->content + b * K * p->C, dr + A, f->cells.filled[b], p->C);
+}
+
+/* Straight through softmaxes: their gradients, each with its factor, are added to dpi. */
+static void softmaxes_backward(const Problem *p, Backward *f, int64_t at) {
+    int64_t K = p->K, N = p->T * p->B;
+    for (int64_t s = 0; s < p->softmaxes; s++) {
+        const real *weight = p->p_STBK + (s * N + at) * K;
+        vec sum_dweight = {0};
+        for (int64_t k = 0; k < K; k += VL)
+            sum_dweight += load_n(weight + k, K - k) * load(f->dweight + k);
+        real mean = sum(sum_dweight), scale = p->scale_S[s];
+        for (int64_t k = 0; k < K; k += VL) {
+            vec dpi = scale * load_n(weight + k, K - k) * (load(f->dweight + k) - mean);
+            store(f->dpi + k, load(f->dpi + k) + dpi);
+        }
+    }
+}
+
+/* Straight through softmax((pi + noise) tau), or without the noise: its gradient is added to dpi; that
+   of the logit of tau is returned. */
+static real temperature_backward(const Problem *p, Backward *f, int64_t at, real tau_logit) {
+    int64_t K = p->K;
+    const real *pi = p->pi_TBK + at * K, *noise = p->read_noise_TBK ? p->read_noise_TBK + at * K : NULL;
+    real tau = softplus_1(tau_logit) + 1, slope = sigmoid_1(tau_logit);
+    real most = -INFINITY;
+    for (int64_t k = 0; k < K; k++) {
+        f->score[k] = noise ? pi[k] + noise[k] : pi[k];
+        if (f->score[k] > most) most = f->score[k];
+    }
     vec sum_weight = {0}, sum_dweight = {0}, dtau = {0};
     for (int64_t k = 0; k < K; k += VL) {
         store_n(f->weight + k, vexp((load(f->score + k) - most) * tau), K - k);
@@ -199,8 +220,10 @@ static void unread_memory(const Problem *p, const Tape *tape, Backward *f, int64
 
     if (p->dpi_TBK) copy(f->dpi, p->dpi_TBK + at * K, K);
     else zero(f->dpi, K);
+    if (choice_has_gradient(p)) weights_backward(p, f, b, dr);
+    if (p->softmaxes) softmaxes_backward(p, f, at);
     if (p->soft) {
-        real dtau = choice_backward(p, f, at, b, dr, tape->tau[at]);
+        real dtau = temperature_backward(p, f, at, tape->tau[at]);
         tape->tau[at] = dtau;
         add_scaled(f->sums.w_tau, p->h_TBH + at * p->H, dtau, p->H);
         *f->sums.b_tau += dtau;

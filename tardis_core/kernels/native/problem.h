@@ -7,9 +7,10 @@
 typedef struct {
     /* Sizes; K = A = C = P = 0 is the LSTM baseline. */
     int64_t T, B, D, H, K, A, C, P;
-    /* Switches: RESET gates; layer normalisation; gradients through the choice of the cell (straight
-     * through); gradients from the read logits to h, x and the contents; a tape for backward. */
-    int64_t reset, norm, soft, attached, keep;
+    /* Switches: RESET gates; layer normalisation; gradients through the choice of the cell, by a
+     * softmax with a learned temperature or, backward alone, by so many softmaxes; gradients from the
+     * read logits to h, x and the contents; a tape for backward. */
+    int64_t reset, norm, soft, softmaxes, attached, keep;
     int64_t threads;
     parallel_fn parallel; /* the pool of threads to use, or NULL to start threads */
 
@@ -21,6 +22,9 @@ typedef struct {
     /* Noise and mask; NULL where there is none. */
     const real *read_noise_TBK, *reset_noise_TB2, *dropout_TBH;
     const uint8_t *mask_TB;
+
+    /* The softmaxes and their factors: dpi = sum over s of scale[s] (diag(p) - p p^T) dw. */
+    const real *p_STBK, *scale_S;
 
     /* The state at the start; that of the memory is NULL if it is empty. */
     const real *h0_BH, *c0_BH, *content0_BKC, *reads0_BK, *last0_BK;
@@ -41,8 +45,8 @@ typedef struct {
 
     /* Gradients made by backward. dh, dc and dcontent come in as those of the state at the end and
      * leave as those of the state at the start. NULL where it is not asked for: dx; dcontent, if there
-     * is none to come in either; and the whole addressing, where neither `soft` nor dpi_TBK gives it
-     * any. */
+     * is none to come in either; and the whole addressing, where neither the choice nor dpi_TBK
+     * gives it any. */
     real *dh_BH, *dc_BH, *dcontent_BKC;
     real *dx_TBD, *dW_x_GD, *db_G, *dW_h_GH, *dW_r_GQ, *dgain_4H, *dW_m_CH;
     real *dread_W_x_PD, *dread_b_P, *dread_W_h_PH, *dread_W_c_PC, *dread_W_u_PK;

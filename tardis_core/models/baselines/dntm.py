@@ -34,9 +34,8 @@ from tardis_core.errors import require
 from tardis_core.estimators.base import Estimator
 from tardis_core.models import memory as mem
 from tardis_core.models.base import MODELS, Hidden, Reads, SequenceModel, unroll
-from tardis_core.models.baselines.ntm import write
+from tardis_core.models.baselines.soft_memory import write
 from tardis_core.models.controller import Controller, ControllerState, LstmConfig, recurrent_dropout
-from tardis_core.models.tardis import gumbel
 from tardis_core.settings import setting
 
 LRU_MEMORY = 0.1  # how much of v stays from step to step
@@ -76,9 +75,11 @@ class DntmState(NamedTuple):
 class DntmNoise(NamedTuple):
     """The noise of a whole sequence; the parts that are off are None."""
 
-    read_TBK: Tensor | None  # Gumbel, on the logits of the discrete form
-    write_TBK: Tensor | None
-    dropout_TBH: Tensor | None
+    read_TBK: Tensor | None = None  # Gumbel, on the logits of the discrete form
+    write_TBK: Tensor | None = None
+    dropout_TBH: Tensor | None = None
+    read_spare_TBSK: Tensor | None = None  # of the estimator, for the way back
+    write_spare_TBSK: Tensor | None = None
 
 
 class Head(nn.Module):
@@ -137,11 +138,14 @@ class Dntm(SequenceModel):
 
     def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> DntmNoise:
         read_TBK = write_TBK = None
-        if self.discrete:
+        spare: Sequence[Tensor | None] = (None, None)
+        if self.estimator is not None:
             cells = (2, *x_TBD.shape[:2], self.memory_config.cells)
-            read_TBK, write_TBK = gumbel(cells, x_TBD, generator).unbind()
+            both, both_spare = self.estimator.draw_noise(cells, x_TBD, generator)
+            read_TBK, write_TBK = both.unbind()
+            spare = spare if both_spare is None else both_spare.unbind()
         dropout_TBH = recurrent_dropout(self.config, x_TBD, generator)
-        return DntmNoise(read_TBK, write_TBK, dropout_TBH)
+        return DntmNoise(read_TBK, write_TBK, dropout_TBH, *spare)
 
     def forward(
         self,
@@ -152,7 +156,7 @@ class Dntm(SequenceModel):
     ) -> tuple[Hidden, DntmState]:
         state = state or self.initial_state(x_TBD.shape[1], x_TBD)
         over = [self.controller.project_inputs(x_TBD), self.W_x(x_TBD)]
-        over += noise or DntmNoise(None, None, None)
+        over += noise or DntmNoise()
         (h, r, *choices), state = unroll(self.step, over, state, mask_TB)
         return Hidden(h, r, self._reads(*choices)), state
 
@@ -164,18 +168,20 @@ class Dntm(SequenceModel):
         read_noise_BK: Tensor | None,
         write_noise_BK: Tensor | None,
         dropout_BH: Tensor | None,
+        read_spare_BSK: Tensor | None = None,
+        write_spare_BSK: Tensor | None = None,
     ) -> tuple[DntmState, tuple[Tensor, ...]]:
         """Choose and read, update the controller, choose and write."""
         before = state.controller.h_BH
         read_pi_BK, read_v_BK = self._logits(self.read_head, before, state, state.read_v_BK)
-        read_BK = self.weights(read_pi_BK, read_noise_BK, before)
+        read_BK = self.weights(read_pi_BK, read_noise_BK, before, read_spare_BSK)
         r_BQ = mem.read(read_BK * self.used_K, self.address_KA, state.content_BKC)
 
         controller, _ = self.controller(zx_BG, r_BQ, state.controller, None, dropout_BH)
 
         h_BH = controller.h_BH
         write_pi_BK, write_v_BK = self._logits(self.write_head, h_BH, state, state.write_v_BK)
-        write_BK = self.weights(write_pi_BK, write_noise_BK, h_BH)
+        write_BK = self.weights(write_pi_BK, write_noise_BK, h_BH, write_spare_BSK)
         erase_BC, add_BC = self._content(h_BH, content_BY)
         content_BKC = write(state.content_BKC, write_BK * self.used_K, erase_BC, add_BC)
         outputs = (h_BH, r_BQ, read_pi_BK, read_BK, write_pi_BK, write_BK)
@@ -191,7 +197,9 @@ class Dntm(SequenceModel):
 
         return head(seen(h_BH), self.address_KA, seen(state.content_BKC), seen(v_BK))
 
-    def weights(self, pi_BK: Tensor, noise_BK: Tensor | None, h_BH: Tensor) -> Tensor:
+    def weights(
+        self, pi_BK: Tensor, noise_BK: Tensor | None, h_BH: Tensor, spare_BSK: Tensor | None
+    ) -> Tensor:
         """w_BK of a head."""
         return torch.softmax(pi_BK, dim=1)
 
@@ -221,5 +229,10 @@ class DntmDiscrete(Dntm):
     def choosing(self) -> Sequence[nn.Module]:
         return (self.read_head, self.write_head)
 
-    def weights(self, pi_BK: Tensor, noise_BK: Tensor | None, h_BH: Tensor) -> Tensor:
-        return self.estimator.read_weights(pi_BK, noise_BK, h_BH)
+    def before_batch(self, progress: float) -> None:
+        self.estimator.before_batch(progress)
+
+    def weights(
+        self, pi_BK: Tensor, noise_BK: Tensor | None, h_BH: Tensor, spare_BSK: Tensor | None
+    ) -> Tensor:
+        return self.estimator.read_weights(pi_BK, noise_BK, h_BH, spare_BSK)

@@ -7,36 +7,25 @@ those of "Neural Turing Machines" (arXiv 1410.5401).
 Letters: B batch, T time, D input, H hidden, K cells, C content, S = 2 heads (read, write).
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tardis_core.errors import require
-from tardis_core.models.base import MODELS, Hidden, SequenceModel, unroll
-from tardis_core.models.controller import Controller, ControllerState, LstmConfig, recurrent_dropout
-from tardis_core.settings import setting
+from tardis_core.models.base import MODELS
+from tardis_core.models.baselines.soft_memory import (
+    EMPTY,
+    EPSILON,
+    SoftMemory,
+    SoftMemoryConfig,
+    cosine,
+    write,
+)
+from tardis_core.models.controller import ControllerState, LstmConfig
 
 HEADS = 2  # the read head, the write head
 SHIFTS = 3  # one cell back, none, one cell on
-# What an empty cell holds: with zeros the cosine has no gradient (Collier & Beel 2018).
-EMPTY = 1e-6
-EPSILON = 1e-8
-
-
-@dataclass(frozen=True)
-class NtmMemory:
-    """The memory of the NTM."""
-
-    cells: int = setting(16, "number of memory cells (K)")
-    content: int = setting(32, "width of a cell (C)")
-
-    def __post_init__(self) -> None:
-        for name in ("cells", "content"):
-            value = getattr(self, name)
-            require(value >= 1, f"memory.{name} must be at least 1, not {value}")
 
 
 class NtmState(NamedTuple):
@@ -58,19 +47,13 @@ class Addresses(NamedTuple):
     gamma_BS1: Tensor  # sharpening
 
 
-def cosine(k_BSC: Tensor, memory_BKC: Tensor) -> Tensor:
-    """Eq. (6): K(u, v) = u . v / (|u| |v|), of every key with every cell, BSK."""
-    norms_BSK = k_BSC.norm(dim=2, keepdim=True) * memory_BKC.norm(dim=2).unsqueeze(1)
-    return torch.bmm(k_BSC, memory_BKC.transpose(1, 2)) / (norms_BSK + EPSILON)
-
-
 def address(heads: Addresses, memory_BKC: Tensor, before_BSK: Tensor) -> Tensor:
     """Eqs. (5) to (9): by content, mixed with the weights before, shifted, sharpened.
 
     Returns:
         w_BSK
     """
-    content_BSK = torch.softmax(heads.beta_BS1 * cosine(heads.k_BSC, memory_BKC), dim=2)  # (5)
+    content_BSK = torch.softmax(heads.beta_BS1 * cosine(heads.k_BSC, memory_BKC), dim=2)  # (5, 6)
     gated_BSK = heads.g_BS1 * content_BSK + (1 - heads.g_BS1) * before_BSK  # (7)
     shifted_BSK = shift(gated_BSK, heads.s_BS3)  # (8)
     # (9) w^gamma / sum w^gamma, by logarithms: no overflow
@@ -84,18 +67,16 @@ def shift(w_BSK: Tensor, s_BS3: Tensor) -> Tensor:
 
 
 @MODELS.register("ntm")
-class Ntm(SequenceModel):
+class Ntm(SoftMemory):
     """NTM with an LSTM controller."""
 
-    Config = LstmConfig
-    Memory = NtmMemory
-    config: LstmConfig
+    Memory = SoftMemoryConfig
 
-    def __init__(self, inputs: int, model: LstmConfig, memory: NtmMemory, estimator: None) -> None:
-        super().__init__()
-        self.config, self.memory_config = model, memory
-        self.read_width = memory.content
-        self.controller = Controller.of(model, inputs, memory.content)
+    def __init__(
+        self, inputs: int, model: LstmConfig, memory: SoftMemoryConfig, estimator: None
+    ) -> None:
+        super().__init__(inputs, model, memory.content)
+        self.memory_config = memory
         self.address_parts = [memory.content, 1, 1, SHIFTS, 1]
         self.W_address = nn.Linear(model.hidden, HEADS * sum(self.address_parts))
         self.W_write = nn.Linear(model.hidden, 2 * memory.content)  # erase and add
@@ -112,21 +93,6 @@ class Ntm(SequenceModel):
             torch.tanh(self.r_C).expand(batch, -1),
         )
 
-    def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> Tensor | None:
-        return recurrent_dropout(self.config, x_TBD, generator)
-
-    def forward(
-        self,
-        x_TBD: Tensor,
-        state: NtmState | None = None,
-        mask_TB: Tensor | None = None,
-        noise: Tensor | None = None,
-    ) -> tuple[Hidden, NtmState]:
-        state = state or self.initial_state(x_TBD.shape[1], x_TBD)
-        over = [self.controller.project_inputs(x_TBD), noise]
-        (h_TBH, r_TBC), state = unroll(self.step, over, state, mask_TB)
-        return Hidden(h_TBH, r_TBC), state
-
     def step(
         self, state: NtmState, zx_BG: Tensor, dropout_BH: Tensor | None
     ) -> tuple[NtmState, tuple[Tensor, Tensor]]:
@@ -138,7 +104,7 @@ class Ntm(SequenceModel):
         r_BC = r_BC.to(state.r_BC.dtype)  # mixed precision makes it narrower
 
         erase_BC, add_BC = self.W_write(controller.h_BH).chunk(2, dim=1)
-        memory_BKC = write(state.memory_BKC, write_BK, torch.sigmoid(erase_BC), add_BC)
+        memory_BKC = write(state.memory_BKC, write_BK, torch.sigmoid(erase_BC), add_BC)  # (3), (4)
         return NtmState(controller, memory_BKC, w_BSK, r_BC), (controller.h_BH, r_BC)
 
     def _addresses(self, h_BH: Tensor) -> Addresses:
@@ -152,9 +118,3 @@ class Ntm(SequenceModel):
             torch.softmax(s, dim=2),
             1 + F.softplus(gamma),
         )
-
-
-def write(memory_BKC: Tensor, w_BK: Tensor, erase_BC: Tensor, add_BC: Tensor) -> Tensor:
-    """Eqs. (3) and (4): M(i) (1 - w(i) e) + w(i) a."""
-    w_BK1 = w_BK.unsqueeze(2)
-    return memory_BKC * (1 - w_BK1 * erase_BC.unsqueeze(1)) + w_BK1 * add_BC.unsqueeze(1)

@@ -72,7 +72,7 @@ def test_the_report_of_a_search_is_recorded_with_its_study():
     assert {event.number for event in artifacts} == {None}  # no trial has left weights
     paths = {event.path for event in artifacts}
     folder = plan.folder / "report"
-    for name in ("leaderboard.csv", "best_config.json", "history.png"):
+    for name in ("leaderboard.csv", "best_config.json", "report.html"):
         assert str(folder / name) in paths
     assert str(plan.folder / "study.log") in paths
     (note,) = [event.tags for event in events if isinstance(event, SweepTags)]

@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from tardis_core import Tardis, detach
 from tardis_core.errors import UserError
+from tardis_core.estimators.base import ESTIMATORS
 
 T, B, D, H = 7, 3, 5, 16
 
@@ -110,3 +111,16 @@ def test_the_policy_loss_is_zero_for_gumbel_and_trains_reads_for_reinforce():
 def test_wrong_values_are_answered_with_the_rule(make, message):
     with pytest.raises(UserError, match=message):
         make()
+
+
+@pytest.mark.parametrize("name", ESTIMATORS.names())
+def test_every_estimator_trains_the_layer_or_says_why_not(name):
+    if name == "counterfactual":
+        with pytest.raises(UserError, match=r"'counterfactual' runs sequences again.*tardis_core"):
+            layer(estimator=name)
+        return
+    result, x = layer(estimator=name), inputs().repeat_interleave(2, dim=1)
+    output, state = result(x)
+    log_likelihood = -output.square().mean(-1)
+    (result.policy_loss(state, log_likelihood) - log_likelihood.mean()).backward()
+    assert result.model.addressing.a.grad.any()

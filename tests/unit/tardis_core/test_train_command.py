@@ -372,6 +372,7 @@ def test_data_that_moved_is_the_same_data(run, capsys):
     assert main(["--resume", "run"]) == 0
 
 
+@pytest.mark.slow
 def test_the_process_exits_with_2_and_without_a_traceback():
     done = subprocess.run(
         [sys.executable, "-m", "tardis_core.train", "copy", "--set", "memory.cells=0"],

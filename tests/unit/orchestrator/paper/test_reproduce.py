@@ -11,7 +11,7 @@ import torch
 from orchestrator import api, reproduce
 from orchestrator.comparison.runs import ComparisonData, Group, Run
 from orchestrator.execution import gpu_probe
-from orchestrator.paper import gradient_flow, memory_only_head, tables
+from orchestrator.paper import estimator_quality, gradient_flow, memory_only_head, tables
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Request, Row
 from orchestrator.paper.tables import orderings
 from orchestrator.planning.options import OURS
@@ -21,6 +21,7 @@ from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import SweepStarted
 from tardis_core.build import build_network, build_task, load_data
 from tardis_core.config import make_config
+from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.scales import SCALES
 from tardis_core.training.loop import Trainer
 from tardis_core.training.run_folder import RunFolder
@@ -254,3 +255,18 @@ def test_the_comparisons_of_a_table_run_on_the_gpus_of_the_cluster(
     monkeypatch.setattr(gpu_probe, "footprint", lambda plan: Footprint(1e9, 24e9, 0.01))
     plan = tables._plan(Request("smoke", tmp_path, device=device), tables.Variant("copy"))
     assert plan.gpus_per_trial == gpus
+
+
+def test_estimator_quality_judges_every_estimator_at_every_stage():
+    folder, summary = run("estimator-quality")
+    table = pd.read_csv(folder / "quality.csv")
+    problems = {"start", "middle", "end", "K = 6, start", "K = 6, end"}
+    assert set(table["problem"]) == problems
+    assert set(table["parameters"]) == {"addressing", "all"}
+    used = {name for name, _ in estimator_quality.SYSTEMS.values()}
+    assert used == set(ESTIMATORS.names())  # a new one must be judged, too
+    assert len(table) == len(problems) * 2 * len(estimator_quality.SYSTEMS)
+    assert (table["seconds"] > 0).all()
+    assert (table.loc[table["estimator"] == "soft", "deviation"] == 0).all()
+    assert "![quality](quality.png)" in summary
+    assert "end, reinmax, addressing parameters | bias" in summary

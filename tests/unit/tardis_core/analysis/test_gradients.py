@@ -153,7 +153,7 @@ class Scheduled(Estimator):
         super().__init__(None, INPUTS, HIDDEN)
         self.cells, self.step = cells, 0
 
-    def read_weights(self, pi_BK, noise_BK, h_BH):
+    def read_weights(self, pi_BK, noise_BK, h_BH, spare_BSK=None):
         cell = self.cells[self.step % len(self.cells)]
         self.step += 1
         return torch.nn.functional.one_hot(torch.tensor([cell]), pi_BK.shape[1]).to(pi_BK.dtype)

@@ -16,7 +16,8 @@ def network_and_task(task: str, **overrides):
 
 
 def test_figures_are_taken_over_all_steps_of_the_first_sequences(tmp_path):
-    network, task = network_and_task("strokes")
+    few = {"task.train_sequences": 4, "task.valid_sequences": 4, "task.test_sequences": 20}
+    network, task = network_and_task("strokes", **few)
     actual = inspect_model(network, task, tmp_path / "new", example=3)
     assert actual.sequences == 16
     accesses = record_access(network, task, task.examples("test", range(16)))

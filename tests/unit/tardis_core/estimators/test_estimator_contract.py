@@ -5,10 +5,11 @@ import torch
 
 from tardis_core.build import build_network
 from tardis_core.config import make_config
-from tardis_core.estimators.base import ESTIMATORS, Episode, one_hot_argmax
+from tardis_core.estimators.base import ESTIMATORS, Episode, Estimator, Tried, one_hot_argmax
 from tardis_core.tasks.base import TASKS
 
 every_estimator = pytest.mark.parametrize("name", ESTIMATORS.names())
+OF_ONE_CELL = [name for name in ESTIMATORS.names() if ESTIMATORS.get(name).one_cell]
 SIGNATURE = TASKS.get("recall").signature
 
 
@@ -27,8 +28,10 @@ def test_one_hot_argmax_marks_the_greatest_score():
     assert result.dtype == torch.float32
 
 
-@every_estimator
-@pytest.mark.parametrize("noisy", [True, False])
+@pytest.mark.parametrize(
+    ("name", "noisy"),
+    [(name, False) for name in ESTIMATORS.names()] + [(name, True) for name in OF_ONE_CELL],
+)
 def test_the_read_is_exactly_the_one_hot_of_the_greatest_noisy_logit(name, noisy):
     pi, noise = 5 * draw(200, 6), 5 * draw(200, 6, seed=1)
     w = make(name).read_weights(pi, noise if noisy else None, draw(200, 4, seed=2))
@@ -47,15 +50,17 @@ def test_the_view_of_the_addressing_has_the_same_values(name):
 
 @every_estimator
 def test_the_loss_is_a_finite_scalar_or_none_and_its_figures_are_detached(name):
-    pi = draw(5, 3, 4).requires_grad_()
+    pi = draw(5, 6, 4).requires_grad_()
+    tried = Tried(torch.arange(6) % 2, torch.arange(4).expand(6, 4), -draw(5, 6, 4).abs(), None)
     episode = Episode(
         pi,
         pi.argmax(-1),
-        draw(5, 3, 2),
-        -draw(5, 3).abs(),
-        -draw(5, 3, seed=1).abs(),
-        torch.ones(5, 3),
+        draw(5, 6, 2),
+        -draw(5, 6).abs(),
+        -draw(5, 6, seed=1).abs(),
+        torch.ones(5, 6),
         progress=0.1,
+        tried=tried,
     )
     loss, figures = make(name).loss(episode)
     if loss is not None:
@@ -67,8 +72,21 @@ def test_the_loss_is_a_finite_scalar_or_none_and_its_figures_are_detached(name):
     assert all(figure.isfinite() for figure in figures.values())
 
 
+@every_estimator
+def test_a_read_passes_a_gradient_at_once_or_learns_from_what_follows(name):
+    """Never neither; and the gradient of the logits of a step adds up to zero, as odds do."""
+    estimator, pi = make(name), draw(3, 6).requires_grad_()
+    noise, spare = estimator.draw_noise((3, 6), pi, torch.Generator().manual_seed(0))
+    w = estimator.read_weights(pi, noise, draw(3, 4, seed=2), spare)
+    assert w.requires_grad == (type(estimator).loss is Estimator.loss)
+    if w.requires_grad:
+        (w * draw(3, 6, seed=3)).sum().backward()
+        assert pi.grad.any()
+        torch.testing.assert_close(pi.grad.sum(1), torch.zeros(3), atol=1e-6, rtol=0)
+
+
 def network_of(name):
-    overrides = {"model.hidden": 8, "memory.cells": 4}
+    overrides = {"model.hidden": 8, "memory.cells": 4, "model.backend": "reference"}
     config = make_config("recall", "tardis", name, "smoke", overrides=overrides)
     return build_network(config, SIGNATURE).double()
 
@@ -77,7 +95,7 @@ def network_of(name):
 def test_all_estimators_run_the_same_model_given_the_same_noise(noisy):
     weights, result = None, {}
     x = draw(12, 5, SIGNATURE.inputs).double()
-    for name in ESTIMATORS.names():
+    for name in OF_ONE_CELL if noisy else ESTIMATORS.names():
         model = network_of(name).model
         shared = {k: v for k, v in model.state_dict().items() if not k.startswith("estimator.")}
         weights = weights or shared

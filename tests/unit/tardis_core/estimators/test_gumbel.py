@@ -7,7 +7,7 @@ import torch
 from torch import tensor
 
 from tardis_core.estimators.gumbel import Gumbel, GumbelConfig
-from tardis_core.models.tardis import gumbel
+from tardis_core.estimators.noise import gumbel
 
 
 def doubles(values):

@@ -9,13 +9,9 @@ from torch import tensor
 from tardis_core.build import build_network
 from tardis_core.config import make_config
 from tardis_core.errors import UserError
-from tardis_core.estimators.base import Episode, Tried
-from tardis_core.estimators.reinforce import (
-    Reinforce,
-    ReinforceConfig,
-    discounted_returns,
-    mean_of_the_others,
-)
+from tardis_core.estimators.base import Episode
+from tardis_core.estimators.policy import discounted_returns, mean_of_the_others
+from tardis_core.estimators.reinforce import Reinforce, ReinforceConfig
 from tardis_core.tasks.base import Batch, Signature
 from tardis_core.training.objective import objective
 
@@ -98,22 +94,6 @@ def test_what_a_read_is_worth_does_not_depend_on_the_padding_of_its_batch():
         assert worth[0] == pytest.approx((0 + 1.5 - 0.25 + 3 - 0.5 - 1) / 3)
 
 
-def test_tried_cells_are_not_discounted_by_padding_either():
-    def gradient(reward_W, mask_T):
-        T, W = len(mask_T), len(reward_W)
-        pi = torch.zeros(T, 1, 2).double().requires_grad_()
-        reward_WBK = doubles(reward_W).view(W, 1, 1) * doubles([0.0, 1.0])
-        result = episode([[0.0]] * T, mask=[[each] for each in mask_T], pi=pi)
-        tried = Tried(tensor([T - W]), reward_WBK, None)
-        make(gamma=0.5).loss(result._replace(tried=tried))[0].backward()
-        # The loss is a mean over the steps; a read stands for the last W.
-        return pi.grad[T - W] * sum(mask_T) / W
-
-    alone, padded = gradient([0.0, 4.0], [1.0, 1.0]), gradient([0.0, 0.0, 4.0], [1.0, 0.0, 1.0])
-    torch.testing.assert_close(alone, padded)
-    assert alone.abs().sum() > 0
-
-
 def test_mean_of_the_others_leaves_ones_own_reward_out():
     reward = tensor([[1.0, 2, 6], [0, 3, 0]])
     result = mean_of_the_others(reward, torch.ones(2, 3), group=3)
@@ -136,11 +116,6 @@ def test_mean_of_no_others_is_zero():
     assert mean_of_the_others(tensor([[3.0]]), torch.ones(1, 1), group=1).tolist() == [[0]]
     alone = mean_of_the_others(tensor([[3.0, 8]]), tensor([[1.0, 0]]), group=2)
     assert alone[0, 0].item() == 0
-
-
-def test_copies_are_judged_by_each_other():
-    estimator = make(gamma=1.0, baseline="batch", copies=2)
-    assert advantages(estimator, [[-5.0, -7.0, -1.0, -1.0]]) == [[2, -2, 0, 0]]
 
 
 def test_without_a_baseline_the_advantage_is_the_return():
@@ -202,42 +177,11 @@ def test_the_reward_is_the_models_the_memory_heads_or_a_mix(auxiliary, share, ex
 
 
 @pytest.mark.parametrize(
-    ("auxiliary", "share", "expected"),
-    [(False, 1.0, 2.0), (True, 1.0, 10.0), (True, 0.25, 0.25 * 10 + 0.75 * 2)],
-)
-def test_tried_cells_have_the_same_mix_of_rewards(auxiliary, share, expected):
-    pi = torch.zeros(1, 1, 2).double().requires_grad_()
-    reward, memory_reward = (doubles([[[0.0, each]]]) for each in (2.0, 10.0))
-    tried = Tried(tensor([0]), reward, memory_reward)
-    result = episode([[5.0]], memory_reward=[[7.0]], pi=pi)._replace(tried=tried)
-    make(auxiliary=auxiliary, auxiliary_share=share).loss(result)[0].backward()
-    # With even odds p (1 - p) = 1/4 times the advantage of the second cell over the first.
-    assert -4 * pi.grad[0, 0, 1].item() == pytest.approx(expected)
-
-
-def test_tried_cells_are_judged_by_their_differences_and_by_the_masks_of_their_sequences():
-    def loss(constant):
-        # Three sequences of two steps; the last step exists in the first sequence alone.
-        reward_WBK = doubles([[[1.0, 2.0]] * 3, [[0.0, 4.0]] * 3]) + constant
-        result = episode([[0.0] * 3] * 2, mask=[[1.0] * 3, [1.0, 0.0, 0.0]])
-        tried = Tried(tensor([0, 0, 0]), reward_WBK, None)
-        return make(gamma=0.5).loss(result._replace(tried=tried, pi_TBK=pi))[0]
-
-    pi = doubles([0.0, math.log(3)]).expand(2, 3, 2).contiguous()  # odds of 1/4 and 3/4
-    gains = (1 + 0.5 * 4, 1, 1)  # of the second cell over the first
-    expected = -2 * sum(gain * (3 / 4 - 1 / 2) for gain in gains) / 4  # W = 2, four steps
-    assert loss(0.0).item() == pytest.approx(expected)
-    assert loss(7.0).item() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
     ("name", "refused", "accepted"),
     [
         ("auxiliary_share", (-0.1, 1.1), (0, 1)),
         ("auxiliary_until", (-0.1, 1.1), (0, 1)),
         ("gamma", (-0.1, 1.1), (0, 1)),
-        ("copies", (0,), (1,)),
-        ("tried", (-1,), (0,)),
         ("rate", (0, -1), (0.1,)),
         ("entropy_until", (0, 1.1), (0.1, 1)),
         ("weight", (-0.1,), (0,)),

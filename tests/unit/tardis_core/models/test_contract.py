@@ -18,9 +18,13 @@ TINY = {
     "model.hidden": 6,
     "model.hyper_hidden": 4,
     "model.hyper_embedding": 2,
+    "model.attention": 3,
+    "model.span": 4,
     "memory.cells": 3,
     "memory.address": 2,
     "memory.content": 3,
+    "memory.heads": 2,
+    "memory.nearest": 2,
 }
 PAIRS = [
     (model, estimator)

@@ -96,22 +96,26 @@ def test_evaluation_has_all_cells():
     assert model(x)[0].reads.pi_TBK.shape[-1] == K
 
 
-def trainer(**settings):
+def trainer(estimator="reinforce", **settings):
     plain = {"model.hidden": 6, "memory.cells": 4, "training.batch": 4}
     plain |= {"memory.vary_cells_from": 0.0}
     config = make_config(
-        "copy", "tardis", "reinforce", "smoke", overrides=plain | {"task.longest": 3} | settings
+        "copy", "tardis", estimator, "smoke", overrides=plain | {"task.longest": 3} | settings
     )
     return Trainer(config, load_data(config, None, "auto"))
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"training.accumulate": 4}, {"estimator.tried": 3}, {"estimator.tried": 99}],
-    ids=["microbatches", "tried", "tried from the start"],
+    ("estimator", "settings"),
+    [
+        ("reinforce", {"training.accumulate": 4}),
+        ("counterfactual", {"estimator.window": 3}),
+        ("counterfactual", {"estimator.window": 99, "estimator.likeliest": 1}),
+        ("gumbel-rao", {}),
+    ],
 )
-def test_it_works_with_whatever_else_changes_a_batch(settings):
-    run = trainer(**settings)
+def test_it_works_with_whatever_else_changes_a_batch(estimator, settings):
+    run = trainer(estimator, **settings)
     losses = [run.step() for _ in range(12)]
     assert all(0 < loss < 10 for loss in losses)
 

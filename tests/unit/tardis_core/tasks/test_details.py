@@ -42,7 +42,7 @@ def test_the_cost_by_place_holds_the_cost_of_its_length(task, length, places):
     _, curve = built.details(network, "test")
     assert curve.x_label == f"place in the answer at length {length}"
     assert curve.x == tuple(range(1, places + 1))
-    assert np.mean(curve.y) == pytest.approx(built.cost(network, "test", length), rel=1e-5)
+    assert np.mean(curve.y) == pytest.approx(built.at_length(network, "test", length), rel=1e-5)
     assert len(set(curve.y)) == places
 
 

@@ -1,4 +1,4 @@
-"""Trying every cell at one step: what is tried, what follows, and what is learned from it."""
+"""Trying cells at one step: what is tried, what follows, and what is learned from it."""
 
 import pytest
 import torch
@@ -22,13 +22,14 @@ SIZES = {
     "memory.cells": K,
     "memory.address": 2,
     "memory.content": 2,
-    "estimator.tried": W,
 }
 
 
-def make_network(**settings):
+def make_network(estimator="counterfactual", **settings):
     """Small, with large weights, so that every read matters."""
-    config = make_config("copy", "tardis", "reinforce", "smoke", overrides=SIZES | settings)
+    if estimator == "counterfactual":
+        settings = {"estimator.window": W} | settings
+    config = make_config("copy", "tardis", estimator, "smoke", overrides=SIZES | settings)
     network = build_network(config, SIGNATURE).double()
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
@@ -50,11 +51,11 @@ def make_batch(masked=False):
     )
 
 
-def run(network, batch, state=None, last=W, seed=0):
-    """A sequence with noise, and every cell tried at one of its last steps."""
-    generator = torch.Generator().manual_seed(seed)
+def run(network, batch, state=None, seed=0):
+    """A sequence with noise, and cells tried at one of its last steps."""
+    generator, estimator = torch.Generator().manual_seed(seed), network.model.estimator
     prediction, _ = network(batch.inputs, state, batch.mask_TB, generator, batch.scored_TB)
-    result = try_cells(network, SIGNATURE, batch, state, prediction, last, generator)
+    result = try_cells(network, SIGNATURE, batch, state, prediction, estimator, generator)
     return prediction, result
 
 
@@ -70,30 +71,33 @@ def rewards(prediction, batch):
 @pytest.mark.parametrize("carried", [False, True])
 @pytest.mark.parametrize("last", [1, W, T, T + 3])
 def test_the_cell_that_was_read_has_what_happened(masked, carried, last):
-    network, batch = make_network(), make_batch(masked)
+    network, batch = make_network(**{"estimator.window": last}), make_batch(masked)
     state = network(batch.inputs)[1] if carried else None
-    prediction, result = run(network, batch, state, last)
+    prediction, result = run(network, batch, state)
     window = min(last, T)
     read_B = prediction.hidden.reads.read_TB[result.step_B, torch.arange(B)]
     index_WB1 = read_B.expand(window, B).unsqueeze(-1)
-    for tried_WBK, happened_TB in zip(result[1:], rewards(prediction, batch), strict=True):
+    for tried_WBK, happened_TB in zip(result[2:], rewards(prediction, batch), strict=True):
         chosen_WB = tried_WBK.gather(-1, index_WB1).squeeze(-1)
         torch.testing.assert_close(chosen_WB, happened_TB[T - window :])
 
 
-def test_another_cell_has_what_a_run_with_that_read_has():
-    network, batch = make_network(), make_batch()
+@pytest.mark.parametrize("likeliest", [0, 1])
+def test_another_cell_has_what_a_run_with_that_read_has(likeliest):
+    network, batch = make_network(**{"estimator.likeliest": likeliest}), make_batch()
     prediction, result = run(network, batch)
-    for cell in range(K):
-        noise = prediction.noise.reading(result.step_B, torch.full((B,), cell))
+    assert result.cell_BN.shape == (B, likeliest + 1 if likeliest else K)
+    for number, cell_B in enumerate(result.cell_BN.unbind(1)):
+        noise = prediction.noise.reading(result.step_B, cell_B)
         hidden, _ = network.model(prediction.x_TBD, noise=noise)
-        assert (hidden.reads.read_TB[result.step_B, torch.arange(B)] == cell).all()
+        read_B = hidden.reads.read_TB[result.step_B, torch.arange(B)]
+        assert torch.equal(read_B, cell_B)
         logits_TBO, _ = network.predict(
             hidden, prediction.x_TBD, steps_asked(batch.scored_TB), prediction.dropout_NG
         )
         expected_TB = SIGNATURE.log_likelihood(logits_TBO, batch)
-        torch.testing.assert_close(result.reward_WBK[..., cell], expected_TB[T - W :])
-    spread = result.reward_WBK.max(-1).values - result.reward_WBK.min(-1).values
+        torch.testing.assert_close(result.reward_WBN[..., number], expected_TB[T - W :])
+    spread = result.reward_WBN.max(-1).values - result.reward_WBN.min(-1).values
     assert spread.max() > 0.1  # it matters which
 
 
@@ -127,24 +131,21 @@ PLAIN = {
     "estimator.gamma": 0.7,
     "estimator.entropy": 0.0,
     "estimator.weight": 1.0,
-    "estimator.normalise_variance": False,
 }
+SAMPLED = {"estimator.normalise_variance": False}
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_on_average_it_is_the_gradient_of_reinforce_with_less_noise(dropout):
     length, count, rounds = 3, 500, 40
     settings = {**PLAIN, "model.dropout": dropout}
+    networks = (
+        make_network(**settings, **{"estimator.window": length}),
+        make_network("reinforce", **settings, **SAMPLED),
+    )
     tried, read = (
-        torch.stack(
-            [
-                gradients(
-                    make_network(**settings, **{"estimator.tried": last}), count, length, seed
-                )
-                for seed in range(rounds)
-            ]
-        )
-        for last in (length, 0)
+        torch.stack([gradients(network, count, length, seed) for seed in range(rounds)])
+        for network in networks
     )
     error = (tried.var(0) / rounds + read.var(0) / rounds).sqrt()
     assert ((tried.mean(0) - read.mean(0)).abs() <= 4 * error + 1e-12).all()
@@ -154,7 +155,7 @@ def test_on_average_it_is_the_gradient_of_reinforce_with_less_noise(dropout):
 
 
 def test_a_sequence_that_has_no_step_there_learns_nothing_from_it():
-    network = make_network(**PLAIN, **{"estimator.tried": 1})
+    network = make_network(**PLAIN, **{"estimator.window": 1})
     batch = make_batch(masked=True)
     generator = torch.Generator().manual_seed(0)
     result = objective(network, SIGNATURE, batch, None, generator, 0.0)
@@ -166,10 +167,8 @@ def test_a_sequence_that_has_no_step_there_learns_nothing_from_it():
 
 
 def test_a_model_that_chooses_more_than_reads_is_refused():
-    config = make_config(
-        "copy", "dntm-discrete", "reinforce", "smoke", overrides={"estimator.tried": 2}
-    )
-    with pytest.raises(UserError, match=r"must be 0 for model 'dntm-discrete'.*: tardis"):
+    config = make_config("copy", "dntm-discrete", "counterfactual", "smoke")
+    with pytest.raises(UserError, match=r"'dntm-discrete' chooses more than reads.*: tardis"):
         build_network(config, SIGNATURE)
 
 

@@ -5,7 +5,6 @@ import os
 import random
 import shlex
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -20,8 +19,11 @@ from tardis_core.tasks.base import TASKS
 from tardis_core.train import main
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Trainer
+from tests.support import command_server
+from tests.support.command_server import CommandServer
 from tests.support.tiny import command_line, read_csv, same, timeless, tiny, untimed
 
+TRAIN = "tardis_core.train"
 EVERY = 4
 LONG = {"training.updates": 140, "training.evaluate_every": EVERY}
 
@@ -107,34 +109,38 @@ def test_a_run_out_of_patience_stays_finished(tmp_path):
 # The command, in processes of its own
 
 
+@pytest.fixture(scope="module")
+def server():
+    with command_server.running("tardis_core.training.loop", TRAIN) as server:
+        yield server
+
+
 class Run:
     """`python -m tardis_core.train` in another process."""
 
-    def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tardis_core.train", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[4],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        self.lines: list[str] = []
+    def __init__(self, server: CommandServer, folder: Path, *arguments: str) -> None:
+        self._folder = folder
+        folder.mkdir()
+        self.process = server.start(folder, TRAIN, *arguments)
+
+    @property
+    def lines(self) -> list[str]:
+        """The whole lines printed so far."""
+        output = self._folder / "output.txt"
+        lines = output.read_text().splitlines(keepends=True) if output.exists() else []
+        return [line for line in lines if line.endswith("\n")]
 
     def wait_for(self, validations: int) -> None:
-        """Read until so many validations were reported."""
-        assert self.process.stdout is not None
+        """Wait until so many validations were reported."""
         while len(self.updates) < validations:
-            line = self.process.stdout.readline()
-            assert line, self.process.communicate()[1]
-            self.lines.append(line)
+            assert self.process.poll() is None, (self._folder / "errors.txt").read_text()
+            time.sleep(0.005)
 
     def end(self, number: signal.Signals) -> str:
-        """Send a signal, wait for the end; returns what was said on stderr."""
-        self.process.send_signal(number)
-        out, error = self.process.communicate(timeout=60)
-        self.lines += out.splitlines(keepends=True)
-        return error
+        """Send a signal, wait for the end; returns what was printed to standard error."""
+        os.kill(self.process.pid, number)
+        self.process.wait(60)
+        return (self._folder / "errors.txt").read_text()
 
     @property
     def updates(self) -> list[int]:
@@ -182,11 +188,11 @@ def killed(run: Run, dice: random.Random) -> Run:
 
 
 @pytest.mark.slow
-def test_a_run_killed_again_and_again_ends_like_one_never_killed(tmp_path, uninterrupted):
+def test_a_run_killed_again_and_again_ends_like_one_never_killed(server, tmp_path, uninterrupted):
     dice, folder, done = random.Random(2017), tmp_path / "run", 0
     arguments = [*command_line(LONG), "--out", str(folder)]
-    for _ in range(3):
-        run = killed(Run(*arguments), dice)
+    for number in range(3):
+        run = killed(Run(server, tmp_path / str(number), *arguments), dice)
         assert run.updates[0] == done + EVERY  # nothing before the last checkpoint is repeated
         done = checkpoint.load(folder / "checkpoint.pt")["update"]
         assert done in (run.updates[-1], run.updates[-1] + EVERY)  # nothing reported is lost
@@ -196,9 +202,9 @@ def test_a_run_killed_again_and_again_ends_like_one_never_killed(tmp_path, unint
 
 
 @pytest.mark.slow
-def test_ctrl_c_saves_says_how_to_go_on_and_loses_nothing(tmp_path, uninterrupted):
+def test_ctrl_c_saves_prints_how_to_resume_and_loses_nothing(server, tmp_path, uninterrupted):
     folder = tmp_path / "run"
-    run = Run(*command_line(LONG), "--out", str(folder))
+    run = Run(server, tmp_path / "first", *command_line(LONG), "--out", str(folder))
     run.wait_for(3)
     assert run.end(signal.SIGINT) == ""
     assert run.process.returncode == 130

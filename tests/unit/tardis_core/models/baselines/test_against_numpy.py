@@ -1,6 +1,4 @@
-"""The rivals against programs written from their papers alone, with every parameter random."""
-
-import dataclasses
+"""Baselines against programs written from their papers alone, with every parameter random."""
 
 import numpy as np
 import pytest
@@ -9,43 +7,8 @@ import torch
 from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS
 from tests.support import numpy_baselines
-from tests.support.small_tardis import inputs, parameters_of, randomise
-
-T, B, D, H = 7, 3, 3, 5
-
-
-def make(name, estimator=None, seed=0, **settings):
-    """A model with random parameters; a setting belongs to whichever section knows it."""
-    kind = MODELS.get(name)
-    sections = []
-    for section in (kind.Config, kind.Memory):
-        expected_names = {field.name for field in dataclasses.fields(section)} if section else set()
-        own = {
-            key: value for key, value in {"hidden": H, **settings}.items() if key in expected_names
-        }
-        sections.append(section(**own) if section else None)
-    result = (
-        ESTIMATORS.get(estimator)(ESTIMATORS.get(estimator).Config(), D, H) if estimator else None
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return randomise(kind(D, *sections, result).double(), seed)
-
-
-def assert_same(found_TBx, reference, x, **arguments):
-    """The model's outputs, sequence by sequence."""
-    for n in range(x.shape[1]):
-        expected = reference(x[:, n].numpy(), **arguments)
-        np.testing.assert_allclose(found_TBx[:, n].detach().numpy(), expected, rtol=0, atol=1e-10)
-
-
-def run(model, x, noise=None, mask=None):
-    with torch.no_grad():
-        return model(x, None, mask, noise)
-
-
-def noise_of(model, x):
-    return model.draw_noise(x, torch.Generator().manual_seed(5))
+from tests.support.small_baselines import B, D, H, T, assert_same, make, noise_of, run
+from tests.support.small_tardis import inputs, parameters_of
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -55,7 +18,7 @@ def test_zoneout(seed):
     hidden, _ = run(model, x)
     assert_same(hidden.h_TBH, lambda x: numpy_baselines.zoneout(p, x, 0.4, 0.2)["h"], x)
     noise = noise_of(model, x)
-    hidden, _ = run(model, x, noise)
+    hidden, _ = run(model, x, noise=noise)
     for n in range(B):
         masks = noise.keep_c_TBH[:, n].numpy(), noise.keep_h_TBH[:, n].numpy()
         expected = numpy_baselines.zoneout(p, x[:, n].numpy(), *masks)["h"]
@@ -96,6 +59,36 @@ def test_a_slow_group_stays_between_its_ticks():
     assert changed == [False, False, False, True, False, False, False, True]  # at steps 4 and 8
 
 
+@pytest.mark.parametrize("factors", [0, 4])
+def test_mrnn(factors):
+    model, x = make("mrnn", factors=factors), inputs(T, B, D)
+    p = parameters_of(model)
+    hidden, _ = run(model, x)
+    assert model.W_hf.weight.shape == (H, factors or H)
+    assert_same(hidden.h_TBH, lambda x: numpy_baselines.mrnn(p, x)["h"], x)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_rhn(depth):
+    model, x = make("rhn", depth=depth, recurrent_dropout=0.4), inputs(T, B, D)
+    p = parameters_of(model)
+    hidden, _ = run(model, x)
+    assert_same(hidden.h_TBH, lambda x: numpy_baselines.rhn(p, x, depth)["h"], x)
+    dropout = noise_of(model, x)
+    noisy, _ = run(model, x, noise=dropout)
+    for n in range(B):
+        expected = numpy_baselines.rhn(p, x[:, n].numpy(), depth, dropout[:, n].numpy())["h"]
+        np.testing.assert_allclose(noisy.h_TBH[:, n].numpy(), expected, rtol=0, atol=1e-10)
+
+
+def test_the_gates_of_a_new_rhn_pass_the_state_on():
+    kind = MODELS.get("rhn")
+    model = kind(D, kind.Config(hidden=H, depth=2, transform_bias=-50.0), None, None)
+    state = type(model.initial_state(1, torch.zeros(1)))(torch.rand(B, H))
+    hidden, _ = run(model, torch.zeros(T, B, D), state)
+    torch.testing.assert_close(hidden.h_TBH, state.s_BH.expand(T, -1, -1))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_ntm(seed):
     model, x = make("ntm", seed=seed, cells=4, content=3), inputs(T, B, D)
@@ -130,7 +123,7 @@ def test_discrete_dntm(estimator, noisy):
     model = make("dntm-discrete", estimator, cells=4, address=2, content=3)
     x, p = inputs(T, B, D), parameters_of(model)
     noise = noise_of(model, x) if noisy else None
-    hidden, _ = run(model, x, noise)
+    hidden, _ = run(model, x, noise=noise)
     for n in range(B):
         extra = (noise.read_TBK[:, n].numpy(), noise.write_TBK[:, n].numpy()) if noisy else None
         expected = numpy_baselines.dntm(p, x[:, n].numpy(), discrete=True, noise=extra)
@@ -142,7 +135,7 @@ def test_discrete_dntm(estimator, noisy):
 def test_the_no_op_cell_gives_nothing_and_keeps_nothing():
     model, x = make("dntm-discrete", "gumbel", cells=2, address=2, content=3), inputs(30, B, D)
     noise = noise_of(model, x)
-    hidden, state = run(model, x, noise)
+    hidden, state = run(model, x, noise=noise)
     idle = hidden.reads.read_TB == 1
     assert idle.any()
     assert not idle.all()
@@ -212,7 +205,7 @@ RAGGED = torch.arange(T).unsqueeze(1) < torch.tensor([7, 4, 6])
 @pytest.mark.parametrize("given", [None, torch.ones(T, B, dtype=torch.bool), RAGGED])
 def test_bn_lstm_in_training(given):
     model, x = make("bnlstm", population_steps=4), inputs(T, B, D)
-    hidden, _ = run(model, x, noise_of(model, x), given)
+    hidden, _ = run(model, x, noise=noise_of(model, x), mask=given)
     mask = torch.ones(T, B, dtype=torch.bool) if given is None else given
     expected = numpy_baselines.bn_lstm(parameters_of(model), x.numpy(), mask.numpy())
     np.testing.assert_allclose(hidden.h_TBH.numpy()[mask], expected["h"][mask], rtol=0, atol=1e-10)
@@ -228,12 +221,12 @@ def test_bn_lstm_in_training(given):
 
 def test_the_averages_of_bn_lstm_begin_with_a_batch_and_follow_the_next():
     model, x = make("bnlstm", population_steps=10), inputs(T, B, D)
-    first, _ = run(model, x, noise_of(model, x))
+    first, _ = run(model, x, noise=noise_of(model, x))
     model.after_batch(first, 0.0)
     torch.testing.assert_close(model.mean_SW[:T], first.statistics.mean_SW[:T])
     assert not model.mean_SW[T:].any()  # no sequence was so long
     assert (model.variance_SW[T:] == 1).all()
-    second, _ = run(model, x + 1, noise_of(model, x))
+    second, _ = run(model, x + 1, noise=noise_of(model, x))
     expected = 0.9 * model.mean_SW[:T] + 0.1 * second.statistics.mean_SW[:T]
     model.after_batch(second, 0.1)
     torch.testing.assert_close(model.mean_SW[:T], expected)
@@ -242,7 +235,7 @@ def test_the_averages_of_bn_lstm_begin_with_a_batch_and_follow_the_next():
 def test_bn_lstm_evaluates_by_its_averages():
     """With the averages of a batch, that batch gives the same without noise."""
     model, x = make("bnlstm", population_steps=T), inputs(T, B, D)
-    trained, _ = run(model, x, noise_of(model, x))
+    trained, _ = run(model, x, noise=noise_of(model, x))
     before, _ = run(model, x)
     model.after_batch(trained, 0.0)
     after, _ = run(model, x)
