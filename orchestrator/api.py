@@ -21,7 +21,7 @@ from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.comparison import page as comparison_page
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.comparison import tables
-from orchestrator.execution import gpu_probe
+from orchestrator.execution import gpu_probe, ray_death
 from orchestrator.execution.cluster import address_of, nodes_at, place, start_ray
 from orchestrator.execution.driver import Outcome, run_sweep
 from orchestrator.execution.status import status_of
@@ -220,10 +220,10 @@ def sweep(
     if dry_run:
         print(describe(plan, address))
         return Sweep(plan, finished=False)
-    outcome = run(plan, address, callbacks)
+    outcome = run(plan, address, callbacks=callbacks)
     begun = as_begun(plan)
     if outcome.finished and (again := confirmation_of(Records.load(begun))):
-        run(again, address, callbacks)
+        run(again, address, callbacks=callbacks)
     return Sweep(begun, outcome.finished)
 
 
@@ -292,7 +292,7 @@ def compare(
     if dry_run:
         print(describe(plan, address))
         return Sweep(plan, finished=False)
-    finished = run(plan, address, callbacks).finished
+    finished = run(plan, address, callbacks=callbacks).finished
     return Sweep(as_begun(plan), finished)
 
 
@@ -386,10 +386,20 @@ def plan_for(options: SearchOptions | ComparisonOptions) -> SweepPlan:
 
 
 def run(
-    plan: SweepPlan, address: str | None = None, callbacks: Sequence[tune.Callback] = ()
+    plan: SweepPlan,
+    address: str | None = None,
+    restart: Sequence[str] = (),
+    callbacks: Sequence[tune.Callback] = (),
 ) -> Outcome:
-    """Run a plan, whether new or resumed, and write its report."""
-    return run_sweep(plan, address, conclude, callbacks)
+    """Run a plan, whether new or resumed, and write its report.
+
+    Args:
+        restart: the module and the arguments that continue it, for a command, whose process may be
+            replaced if the Ray of this machine dies. Other processes raise `UserError`.
+        callbacks: of the user; Ray calls them while the trials run.
+    """
+    on_death = partial(ray_death.handle, plan, restart)
+    return run_sweep(plan, address, conclude, on_death, callbacks)
 
 
 def as_begun(plan: SweepPlan) -> SweepPlan:

@@ -41,7 +41,8 @@ def run(options: ComparisonOptions) -> int:
     with messages_to_stderr(options.json):
         plan = api.plan_for(options)
         if not options.dry_run:
-            outcome = api.run(plan, options.address)
+            restart = ("orchestrator.compare", "--resume", plan.name)
+            outcome = api.run(plan, options.address, restart)
             print(_closing(plan, outcome))
     if options.dry_run:
         print(plan_text(plan) if options.json else api.describe(plan, options.address))

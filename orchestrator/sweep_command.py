@@ -45,12 +45,13 @@ def run(options: SearchOptions) -> int:
 
 def _run(plan: SweepPlan, address: str | None) -> tuple[Records, Outcome]:
     """Run, confirm the best trials with more seeds if asked to, and print the results."""
-    outcome = api.run(plan, address)
+    restart = ("orchestrator.sweep", "--resume", plan.name)
+    outcome = api.run(plan, address, restart)
     records = Records.load(api.as_begun(plan))
     print(f"\n{leaderboard.text(records)}")
     if outcome.finished and (confirmation := api.confirmation_of(records)):
         print(_before(confirmation, plan, outcome), flush=True)
-        outcome = api.run(confirmation, address)
+        outcome = api.run(confirmation, address, restart)
         records = Records.load(api.as_begun(confirmation))
     if isinstance(records.plan, ComparisonPlan):
         compared = comparison_runs.of_records(records)

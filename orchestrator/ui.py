@@ -1,5 +1,6 @@
 """Open a sweep in the MLflow UI: `python -m orchestrator.ui NAME`; the newest without a name."""
 
+import argparse
 import json
 import os
 import sys
@@ -10,12 +11,11 @@ from urllib.parse import urlencode
 from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.common.redaction import masked
 from orchestrator.planning.plan import PLAN_FILE, SweepPlan, folder_of, load_plan, names_here
-from orchestrator.results.leaderboard import varying_settings
-from orchestrator.results.records import Records
 from orchestrator.tracking.mlflow_runs import SWEEP, TRIAL
 from orchestrator.tracking.mlflow_store import (
     check_uri,
     database_file,
+    existing_store,
     reach_store,
 )
 from tardis_core.cli import Parser, command
@@ -25,12 +25,19 @@ MOST_SETTINGS = 12  # columns
 WIDTHS = {"attributes.`Run Name`": 140, "tags.`state`": 90}  # of columns, in pixels
 
 
+def port(text: str) -> int:
+    """A port that a server can have."""
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"must be a number from 1 to 65535, not {text!r}")
+    return int(text)
+
+
 def parser() -> Parser:
     """The options of the command."""
     parser = Parser(prog="python -m orchestrator.ui", description=__doc__)
     parser.add_argument("name", nargs="?", help="name of a sweep (default: the newest one here)")
     parser.add_argument("--tracking-uri", default="", help="MLflow tracking URI to open instead")
-    parser.add_argument("--port", type=int, default=5000, help="port on 127.0.0.1 (default: 5000)")
+    parser.add_argument("--port", type=port, default=5000, help="port on 127.0.0.1 (default: 5000)")
     return parser
 
 
@@ -59,6 +66,10 @@ def sweep_pages(plan: SweepPlan) -> Pages:
 
 def _view(plan: SweepPlan) -> dict[str, Any]:
     """The state of the page, as MLflow stores it."""
+    # Only here: they import torch and Optuna, which takes seconds.
+    from orchestrator.results.leaderboard import varying_settings
+    from orchestrator.results.records import Records
+
     columns = [
         "attributes.`Run Name`",
         "tags.`state`",
@@ -145,6 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise UserError(f"there is no store {database}; run a sweep first, or name a sweep")
     pages = sweep_pages(plan) if plan and uri == plan.tracking_uri else Pages()
     if uri.startswith(("http://", "https://")):
+        existing_store(uri)
         print(_addresses(masked(uri), pages))
         return 0
     print(_addresses(f"http://127.0.0.1:{options.port}", pages))

@@ -4,11 +4,14 @@ tests/unit/orchestrator/execution/test_ray_internals.py says what is relied on: 
 raising the version of Ray in pyproject.toml.
 """
 
+from contextlib import suppress
 from typing import Any
 
+import ray
 from ray._private.authentication.authentication_token_setup import (
     maybe_enable_token_auth_if_token_available,
 )
+from ray._private.ray_constants import PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET
 from ray._raylet import GcsClient  # type: ignore[attr-defined]
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, MedianStoppingRule
@@ -24,6 +27,32 @@ def contact_head(address: str) -> None:
     """
     maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
     GcsClient(address=address)
+
+
+def own_services() -> dict[str, bool]:
+    """Whether the raylet and the GCS live, if this process has started them; empty otherwise.
+
+    Without one of them nothing continues, and Ray itself would wait for ever.
+    """
+    processes = _processes()
+    return {
+        name: all(each.process.poll() is None for each in processes[name])
+        for name in (PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET)
+        if name in processes
+    }
+
+
+def kill_services() -> None:
+    """Kill what is left of a Ray that this process has started."""
+    for each in [each for services in _processes().values() for each in services]:
+        with suppress(ProcessLookupError):
+            each.process.kill()
+
+
+def _processes() -> dict[str, list[Any]]:
+    """The processes of a Ray that this process has started, by their kind."""
+    node = ray._private.worker._global_node
+    return {} if node is None else dict(node.all_processes)
 
 
 def rungs(scheduler: ASHAScheduler, bracket: int) -> list[Rung]:

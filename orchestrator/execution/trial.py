@@ -19,6 +19,7 @@ from orchestrator.execution.result import (
     FINISHED,
     NOTE,
     OBJECTIVE,
+    REFUSED,
     RESUMED_FROM,
     ROWS,
 )
@@ -73,6 +74,8 @@ def train_trial(
         return SeedEnsemble(config, data, device, all_seeds, aggregate)
 
     try:
+        if config.get(REFUSED):
+            raise UserError(config[REFUSED])
         resolved = trial_config(task, scale, seed, config["settings"])
         attempt = Attempt(storage, config["number"], test)
         _fit(start, resolved, attempt, retry_smaller_batch)

@@ -13,10 +13,10 @@ from mlflow.models import ModelSignature, infer_signature
 from mlflow.types import Schema, TensorSpec
 
 import tardis_core
-from orchestrator.execution.checkpoints import fetch_best
 from orchestrator.planning.plan import SweepPlan
 from orchestrator.results.records import Records
 from orchestrator.results.report import command_of
+from orchestrator.results.weights import best_weights
 from orchestrator.tracking.champion import ALIAS, MEASURED_ON, registered_name
 from orchestrator.tracking.events import Event, Model
 from tardis_core.serving.base import PREDICTORS, Predictor, load_predictor
@@ -35,12 +35,11 @@ def offer_champion(records: Records, data: Any) -> list[Event]:
     Raises:
         OSError: if the storage of the sweep cannot be reached
     """
-    plan, number = records.plan, records.best_trial()
-    if number is None or plan.task not in PREDICTORS.names():
+    plan = records.plan
+    found = best_weights(records) if plan.task in PREDICTORS.names() else None
+    if found is None:
         return []
-    weights = fetch_best(plan, number)
-    if weights is None:
-        return []
+    number, weights = found
     folder = weights.parent / "model"
     save(weights, folder)
     value = records.objective(number)

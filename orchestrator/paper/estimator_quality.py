@@ -44,10 +44,12 @@ RATE = 3e-3  # of the exact training, as in the recipes
 class Budget(NamedTuple):
     """Sizes of the two measurements."""
 
+    sequences: int  # in the batch whose gradient is measured
     updates: int  # of the exact training
     hidden: int
     repeats: int  # estimates per estimator
     cells: tuple[int, ...]  # of the large models
+    large_hidden: int
     length: int  # of their sequences
     large_updates: int
     large_repeats: int
@@ -55,11 +57,10 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "smoke": Budget(4, 8, 4, (6,), 2, 2, 3, 4),
-    "small": Budget(1500, 32, 500, (16, 64), 10, 2000, 60, 300),
-    "paper": Budget(5000, 32, 2000, (16, 64), 20, 10_000, 200, 1000),
+    "smoke": Budget(2, 2, 4, 3, (6,), 8, 2, 2, 3, 4),
+    "small": Budget(4, 1500, 32, 500, (16, 64), 120, 10, 2000, 60, 300),
+    "paper": Budget(4, 5000, 32, 2000, (16, 64), 120, 20, 10_000, 200, 1000),
 }
-SEQUENCES = 4  # in the batch whose gradient is measured
 
 
 @REPRODUCTIONS.register("estimator-quality")
@@ -89,7 +90,7 @@ class EstimatorQuality(Reproduction):
             f"{', '.join(losses)}, {budget.repeats} estimates each; large: {budget.length} "
             f"vectors, {' and '.join(map(str, budget.cells))} cells, {budget.large_repeats} "
             f"estimates each "
-            f"against the mean of {budget.truth_repeats}; batches of {SEQUENCES} sequences; "
+            f"against the mean of {budget.truth_repeats}; batches of {budget.sequences} sequences; "
             f"seed {request.seed}",
             [request.folder / "quality.csv", plot],
         )
@@ -115,13 +116,13 @@ def _exact_stages(budget: Budget, seed: int) -> Iterator[tuple[str, float, Probl
     )
     task = build_task(config, None)
     assert isinstance(task, Copy)
-    measured = _batch(task, seed)
+    measured = _batch(task, budget.sequences, seed)
     start = Problem(
         config, build_network(config, task.signature).state_dict(), measured, task.signature
     )
     network = measure.network_of(start, "reinforce", {})
     rng = np.random.default_rng(seed + 1)
-    batches = iter(lambda: task.make(2, SEQUENCES, rng), None)
+    batches = iter(lambda: task.make(2, budget.sequences, rng), None)
     half = budget.updates // 2
     for stage, updates in (("start", 0), ("middle", half), ("end", budget.updates - half)):
         for _ in measure.descend(network, task.signature, batches, updates, RATE):
@@ -133,8 +134,8 @@ def _exact_stages(budget: Budget, seed: int) -> Iterator[tuple[str, float, Probl
         yield stage, loss, start._replace(weights=weights)
 
 
-def _batch(task: Copy, seed: int) -> Batch:
-    return task.make(task.config.longest, SEQUENCES, np.random.default_rng(seed))
+def _batch(task: Copy, sequences: int, seed: int) -> Batch:
+    return task.make(task.config.longest, sequences, np.random.default_rng(seed))
 
 
 def _large_stages(budget: Budget, request: Request) -> Iterator[tuple[str, Problem]]:
@@ -144,6 +145,7 @@ def _large_stages(budget: Budget, request: Request) -> Iterator[tuple[str, Probl
             "training.updates": budget.large_updates,
             "training.evaluate_every": max(1, budget.large_updates // 4),
             "task.valid_sequences": 256,
+            "model.hidden": budget.large_hidden,
         }
         config = _config(cells, budget.length, request.seed, **settings)
         task = build_task(config, None)
@@ -153,7 +155,10 @@ def _large_stages(budget: Budget, request: Request) -> Iterator[tuple[str, Probl
         stages: dict[str, Network] = {"start": untrained, "end": best_network(folder)[0].cpu()}
         for stage, network in stages.items():
             problem = Problem(
-                config, network.state_dict(), _batch(task, request.seed), task.signature
+                config,
+                network.state_dict(),
+                _batch(task, budget.sequences, request.seed),
+                task.signature,
             )
             yield f"K = {cells}, {stage}", problem
 

@@ -10,6 +10,7 @@ from orchestrator.planning.placement import AUTO, MAX_TRIALS_PER_GPU
 from orchestrator.planning.plan import AGGREGATES, SAMPLERS, SCHEDULERS
 from tardis_core.cli import Parser, SettingAction, add_plugin_option, data_parent
 from tardis_core.config_file import RunWords, add_config_option, with_config
+from tardis_core.errors import require
 from tardis_core.paper import PAPER_ESTIMATORS
 from tardis_core.registry import ESTIMATOR_NAMES, MODEL_NAMES, TASK_NAMES
 from tardis_core.scales import SCALES
@@ -54,7 +55,10 @@ def comparison_options(arguments: Sequence[str] | None = None) -> ComparisonOpti
 
 
 def _values(parser: Parser, arguments: Sequence[str] | None, run_words: RunWords) -> dict[str, Any]:
-    return vars(parser.parse_args(with_config(parser, arguments, run_words)))
+    values = vars(parser.parse_args(with_config(parser, arguments, run_words)))
+    for name, value in values.items():
+        require(value != "", f"--{name.replace('_', '-')} must not be empty")
+    return values
 
 
 def _search_words(run: Mapping[str, Any], name: str) -> list[str]:
@@ -85,7 +89,10 @@ def seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(
             f"must be a number with a unit, such as 90s, 30m or 2h, not {text!r}"
         )
-    return float(duration[1]) * UNITS[duration[2]]
+    value = float(duration[1]) * UNITS[duration[2]]
+    if not value:
+        raise argparse.ArgumentTypeError(f"must be more than no time, not {text!r}")
+    return value
 
 
 def gpus(text: str) -> float | str:

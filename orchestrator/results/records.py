@@ -1,5 +1,6 @@
 """Everything a sweep has measured, read once from its event log; also while the sweep runs."""
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -167,11 +168,15 @@ class Records:
 
         Validation alone decides: a model chosen by its test metric would have no test left.
         """
+        return next(iter(self.best_trials()), None)
+
+    def best_trials(self) -> list[int]:
+        """The trial that stands for the sweep, then those that could if its weights were lost."""
         numbers = self.best(len(self.trials))
         if isinstance(self.plan, ComparisonPlan):
             candidate = self._best_candidate(self.plan)
             numbers = [n for n in numbers if self.plan.candidate_of(n).label == candidate]
-        return numbers[0] if numbers else None
+        return numbers
 
     def _best_candidate(self, plan: ComparisonPlan) -> str | None:
         """The label of the candidate with the fewest failed seeds, then the best mean validation.
@@ -205,8 +210,8 @@ class Records:
 
 
 def _add_metrics(trial: TrialRecord, event: Metrics) -> None:
-    same = (row for row in reversed(trial.rows) if row["step"] == event.step)
-    if (row := next(same, None)) is not None:
-        row |= event.values
-    else:
-        trial.rows.append({"step": event.step, **event.values})
+    """Add values to the row of their step; what was recovered may come after later steps."""
+    place = bisect_left(trial.rows, float(event.step), key=lambda row: row["step"])
+    if place == len(trial.rows) or trial.rows[place]["step"] != event.step:
+        trial.rows.insert(place, {"step": event.step})
+    trial.rows[place] |= event.values

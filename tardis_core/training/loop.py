@@ -18,6 +18,7 @@ from tardis_core.models.base import State, flatten_state, map_state
 from tardis_core.tasks.base import Batch, Split
 from tardis_core.training import precision
 from tardis_core.training.best import best_row, phase_start
+from tardis_core.training.memory_need import check_memory
 from tardis_core.training.microbatches import Microbatch, join, split
 from tardis_core.training.objective import Objective, objective
 from tardis_core.training.schedule import learning_rate
@@ -52,6 +53,7 @@ class Trainer:
 
     def __init__(self, config: Config, data: Any, device: str = "cpu") -> None:
         self.config, self.device = config, pick_device(device)
+        check_memory(config)
         self.task = build_task(config, data)
         self.provenance: Provenance = self.task.provenance(config.task_settings, data)
         self.network = build_network(config, self.task.signature).to(self.device)

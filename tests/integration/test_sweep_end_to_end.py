@@ -35,6 +35,7 @@ from tests.support.real_sweeps import (
     violations,
     wait_for,
 )
+from tests.support.victims import victims
 
 pytestmark = pytest.mark.slow
 SWEEP, COMPARE = "orchestrator.sweep_command", "orchestrator.compare_command"
@@ -76,6 +77,16 @@ class Life:
         (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
         self.look(name, process.wait(300), killed=number == signal.SIGKILL)
 
+    def lose_raylet(self, process) -> None:
+        """Kill the raylet of a sweep, which then starts Ray again by itself."""
+        wait_for(lambda: victims(process.pid, "raylet"), process)
+        first = len(events(self.sweep))
+        wait_for(lambda: len(events(self.sweep)) > first, process)
+        os.kill(victims(process.pid, "raylet")[0], signal.SIGKILL)
+        said = "Ray has died (its raylet ended)"
+        files = [self.folder / name for name in ("output.txt", "errors.txt")]
+        assert wait_for(lambda: any(said in file.read_text() for file in files), process)
+
     def look(self, name: str, code: int, killed: bool = False) -> None:
         """Note what there is to see; of a killed sweep MLflow need not have everything."""
         seen = {"code": code, "output": printed(self.folder), "reported": reported(self.sweep)}
@@ -95,7 +106,9 @@ def stopped_sweep(tmp_path_factory, commands):
     life = Life(folder)
     sweep = commands.start(folder, SWEEP, *tiny_sweep("s", TRIALS))
     life.stop("interrupted", sweep, signal.SIGINT, after=5)
-    life.stop("killed", commands.start(folder, SWEEP, "--resume", "s"), signal.SIGKILL, after=4)
+    resumed = commands.start(folder, SWEEP, "--resume", "s")
+    life.lose_raylet(resumed)
+    life.stop("killed", resumed, signal.SIGKILL, after=2)
     return life
 
 
@@ -130,6 +143,12 @@ def test_a_resumed_and_an_extended_sweep_end_well(life, part):
     assert len(seen["statuses"]) == 1 + TRIALS + (MORE if part == "extended" else 0)
     assert "RUNNING" not in seen["statuses"]
     assert not seen["wrong"]
+
+
+def test_a_sweep_that_loses_its_raylet_starts_ray_again_and_goes_on(life):
+    output = life[1]["killed"]["output"]
+    assert output.count("up to 2 concurrent") == 2
+    assert "Traceback" not in output
 
 
 def test_no_report_is_lost_on_the_way(life):

@@ -4,10 +4,10 @@ A command that is to be stopped is forked off and is a process of its own, as if
 shell. A command that runs to its end may run in the server itself: all of these share one Ray.
 Forks come first, since a process that has started Ray can no longer be forked.
 
-Each line of standard input is a JSON list: `start` or `run`, folder, module of the command, its
-arguments; or `wait`, process id. Each line of standard output is the answer: a process id or an
-exit code. What a command prints goes to `output.txt` in its folder, or, if it was started, what it
-prints to standard error to `errors.txt`.
+Each line of standard input is a JSON list: `run`, folder, module of the command, its arguments;
+`start`, the same and the variables of its environment; or `wait`, process id. Each line of standard
+output is the answer: a process id or an exit code. What a command prints goes to `output.txt` in
+its folder, or, if it was started, what it prints to standard error to `errors.txt`.
 """
 
 import json
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
@@ -62,9 +62,16 @@ class CommandServer:
         """Run a command in a folder; returns its exit code."""
         return int(self.ask("run", str(folder), command, arguments))
 
-    def start(self, folder: Path, command: str, *arguments: str) -> StartedCommand:
+    def start(
+        self,
+        folder: Path,
+        command: str,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+    ) -> StartedCommand:
         """Start a command in a folder, in its own process group."""
-        return StartedCommand(self, self.ask("start", str(folder), command, arguments))
+        variables = None if environment is None else dict(environment)
+        return StartedCommand(self, self.ask("start", str(folder), command, arguments, variables))
 
 
 @contextmanager
@@ -97,13 +104,18 @@ def _run(folder: str, command: str, arguments: list[str]) -> Any:
         return import_module(command).main(arguments)
 
 
-def _start(folder: str, command: str, arguments: list[str]) -> int:
+def _start(
+    folder: str, command: str, arguments: list[str], environment: dict[str, str] | None
+) -> int:
     ray = sys.modules.get("ray")
     assert ray is None or not ray.is_initialized()
     if pid := os.fork():
         return pid
     os.setsid()
     os.chdir(folder)
+    if environment is not None:
+        os.environ.clear()
+        os.environ.update(environment)
     for descriptor, name in enumerate((os.devnull, "output.txt", "errors.txt")):
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND if descriptor else os.O_RDONLY
         os.dup2(os.open(name, flags), descriptor)

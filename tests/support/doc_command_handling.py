@@ -12,7 +12,7 @@ import pytest
 TINY = ("--set", "training.updates=2", "--set", "model.hidden=8", "--set", "training.batch=4")
 SMALL = {
     "tardis_core.train": ("--scale", "smoke", *TINY),
-    "tardis_core.ngram": ("--orders", "1,2"),
+    "tardis_core.ngram": ("--orders", "1,2", "--epochs", "1", "--rows", "4096"),
     "benchmarks.tools.coverage": ("--simulations", "2"),
     # Makes the plan, loads the data and trains two updates. The tests in RUN_BY_ANOTHER_TEST
     # run whole sweeps on Ray.
@@ -80,6 +80,9 @@ RUN_BY_ANOTHER_TEST = {
     ),
     "python -m orchestrator.reproduce gradient-flow": (
         REPRODUCE + "test_gradient_flow_trains_once_and_compares_three_models"
+    ),
+    "python -m orchestrator.reproduce estimator-quality": (
+        REPRODUCE + "test_estimator_quality_judges_every_estimator_at_every_stage"
     ),
     "python -m orchestrator.reproduce table-ntm": (
         REPRODUCE + "test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved"

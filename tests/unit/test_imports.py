@@ -28,7 +28,7 @@ STAGES = (
     (("tracking.delivery_worker", "execution.node", "ui"), {"torch", "ray", "optuna", "sklearn"}),
     # The doctor compares records, and trains nothing.
     (("doctor",), {"torch"}),
-    # Only the report of a search draws with pyplot, which takes a second to import.
+    # Plots are drawn without pyplot, which takes a second to import.
     (("evaluate", "inspect", "sample", "api"), {"matplotlib.pyplot"}),
 )
 

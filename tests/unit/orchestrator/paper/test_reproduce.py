@@ -233,8 +233,8 @@ def test_the_order_is_reversed_where_higher_is_better():
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ([], "name what to reproduce: all, figure-learning-curves"),
-        (["table-mt"], "unknown reproduction 'table-mt'; choose one of: figure-learning-curves"),
+        ([], "name what to reproduce: all, estimator-quality"),
+        (["table-mt"], "unknown reproduction 'table-mt'; choose one of: estimator-quality"),
         (["all", "--scale", "huge"], "--scale: invalid choice: 'huge'"),
         (["figure-path-length", "--out", "/dev/null/x"], "--out must be a folder"),
     ],

@@ -93,7 +93,7 @@ def test_every_height_of_a_block(kind, B):
 
 @pytest.mark.parametrize("kind", ["gumbel", "reinforce"])
 @pytest.mark.parametrize("T", [5, 30], ids=["partly filled", "filled"])
-def test_so_many_cells_that_the_batch_goes_in_parts(kind, T):
+def test_a_memory_so_large_that_the_batch_is_split(kind, T):
     model = make_model(kind, D=2, H=6, K=25, A=2, C=5, P=30)
     for carried in (False, True):
         assert_equal(model, T, 37, mask=True, carried=carried)
@@ -146,7 +146,7 @@ def test_numbers_too_large_for_products_of_exponentials(scale):
 
 
 @kinds
-def test_single_precision_is_as_exact_as_it_can_be(kind):
+def test_single_precision_is_within_rounding(kind):
     model = make_model(
         kind, D=10, H=120, K=16, A=4, C=32, P=30, scale=0.1, dtype=torch.float32, layer_norm=True
     )

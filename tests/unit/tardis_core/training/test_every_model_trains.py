@@ -33,7 +33,7 @@ def data_of(task):
 
 
 @pytest.mark.parametrize(("model", "estimator"), PAIRS)
-def test_a_text_goes_on_after_a_stop_as_if_there_had_been_none(model, estimator):
+def test_a_resumed_training_equals_one_that_was_never_stopped(model, estimator):
     task = text_for(model)
     whole, first = trainer_of(model, estimator, task), trainer_of(model, estimator, task)
     losses = [whole.step() for _ in range(6)]
@@ -46,7 +46,7 @@ def test_a_text_goes_on_after_a_stop_as_if_there_had_been_none(model, estimator)
 
 
 @pytest.mark.parametrize(("model", "estimator"), PAIRS)
-def test_every_model_learns_the_same_batch_by_heart(model, estimator):
+def test_every_model_learns_one_batch(model, estimator):
     trainer = trainer_of(model, estimator, "copy", learning_rate=0.02, updates=200)
     batch = trainer.task.train_batch(0)
     trainer.task.train_batch = lambda number: batch

@@ -76,7 +76,7 @@ def test_a_resumed_trainer_ends_bit_for_bit_like_one_never_stopped(
 
 
 @pytest.mark.parametrize("stop", [4, 8, 12])
-def test_stopping_at_a_validation_is_no_different(stop, tmp_path):
+def test_a_trainer_stopped_at_a_validation_resumes_the_same(stop, tmp_path):
     config = tiny()
     expected = run_to(Trainer(config, None), 12).state()
     stopped = run_to(Trainer(config, None), stop)
@@ -240,7 +240,7 @@ def test_a_signal_stops_the_run_after_the_update_it_came_in(monkeypatch, tmp_pat
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
-def test_the_command_to_go_on_names_the_data_and_works(monkeypatch, tmp_path, capsys):
+def test_the_printed_resume_command_names_the_data_and_works(monkeypatch, tmp_path, capsys):
     folder, data = tmp_path / "my run", tmp_path / "no data"
     data.mkdir()
     arguments = [*command_line({}, "ptb"), "--data", "standin", "--data-dir", str(data)]
@@ -255,7 +255,7 @@ def test_the_command_to_go_on_names_the_data_and_works(monkeypatch, tmp_path, ca
     assert main(["--resume", str(folder), "--data", "standin"]) == 0
 
 
-def test_ctrl_c_while_the_result_is_measured_is_no_traceback(monkeypatch, tmp_path, capsys):
+def test_ctrl_c_during_the_final_evaluation_prints_no_traceback(monkeypatch, tmp_path, capsys):
     folder = tmp_path / "run"
 
     def press(self: Trainer, split: str, honest: Callable = Trainer.evaluate) -> Any:
@@ -286,13 +286,13 @@ def test_a_run_killed_after_its_last_checkpoint_still_gets_its_result(tmp_path, 
     assert_equal(folder, expected)
 
 
-def test_a_finished_run_may_be_resumed_and_stays_as_it_is(tmp_path):
+def test_resuming_a_finished_run_changes_nothing(tmp_path):
     expected = finished(tmp_path / "run")
     assert main(["--resume", str(tmp_path / "run")]) == 0
     assert_equal(tmp_path / "run", expected)
 
 
-def test_what_a_kill_left_half_written_is_cleared_away(monkeypatch, tmp_path):
+def test_a_half_written_checkpoint_is_removed(monkeypatch, tmp_path):
     folder = tmp_path / "run"
     expected = finished(folder)
     with monkeypatch.context() as patched:
