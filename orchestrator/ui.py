@@ -11,8 +11,6 @@ from urllib.parse import urlencode
 from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.common.redaction import masked
 from orchestrator.planning.plan import PLAN_FILE, SweepPlan, folder_of, load_plan, names_here
-from orchestrator.results.leaderboard import varying_settings
-from orchestrator.results.records import Records
 from orchestrator.tracking.mlflow_runs import SWEEP, TRIAL
 from orchestrator.tracking.mlflow_store import (
     check_uri,
@@ -68,6 +66,10 @@ def sweep_pages(plan: SweepPlan) -> Pages:
 
 def _view(plan: SweepPlan) -> dict[str, Any]:
     """The state of the page, as MLflow stores it."""
+    # Only here: they import torch and Optuna, which takes seconds.
+    from orchestrator.results.leaderboard import varying_settings
+    from orchestrator.results.records import Records
+
     columns = [
         "attributes.`Run Name`",
         "tags.`state`",
@@ -76,7 +78,7 @@ def _view(plan: SweepPlan) -> dict[str, Any]:
         *(f"params.`{name}`" for name in varying_settings(Records.load(plan))[:MOST_SETTINGS]),
     ]
     widths = {name: 30 + 8 * len(name.split("`")[1]) for name in columns}
-    section = {"uuid": "curves", "name": "Learning curves", "columns": 1, "cardHeight": 520}
+    section = {"uuid": "curves", "name": "Learning curves", "columns": 1, "cardHeight": 360}
     return {
         # Only the trials: under their sweep they would be folded, and in the order of time.
         "searchFilter": f"tags.`{SWEEP}` = '{plan.sweep_id}' and tags.`{TRIAL}` != ''",
