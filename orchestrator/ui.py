@@ -11,8 +11,6 @@ from urllib.parse import urlencode
 from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.common.redaction import masked
 from orchestrator.planning.plan import PLAN_FILE, SweepPlan, folder_of, load_plan, names_here
-from orchestrator.tracking.event_log import LOG, scan
-from orchestrator.tracking.events import TrialStarted
 from orchestrator.tracking.mlflow_runs import SWEEP, TRIAL
 from orchestrator.tracking.mlflow_store import (
     check_uri,
@@ -68,12 +66,16 @@ def sweep_pages(plan: SweepPlan) -> Pages:
 
 def _view(plan: SweepPlan) -> dict[str, Any]:
     """The state of the page, as MLflow stores it."""
+    # Only here: they import torch and Optuna, which takes seconds.
+    from orchestrator.results.leaderboard import varying_settings
+    from orchestrator.results.records import Records
+
     columns = [
         "attributes.`Run Name`",
         "tags.`state`",
         f"metrics.`{plan.best_metric}`",
         "metrics.`training_seconds`",
-        *(f"params.`{name}`" for name in _varying_settings(plan)[:MOST_SETTINGS]),
+        *(f"params.`{name}`" for name in varying_settings(Records.load(plan))[:MOST_SETTINGS]),
     ]
     widths = {name: 30 + 8 * len(name.split("`")[1]) for name in columns}
     section = {"uuid": "curves", "name": "Learning curves", "columns": 1, "cardHeight": 360}
@@ -90,17 +92,6 @@ def _view(plan: SweepPlan) -> dict[str, Any]:
         "compareRunCharts": [_curves(plan, section["uuid"])],
         "chartsSearchFilter": f"^valid_{plan.metric}$",  # MLflow adds one chart per metric
     }
-
-
-def _varying_settings(plan: SweepPlan) -> list[str]:
-    """The settings in which the trials differ; read here, as `results` would import torch."""
-    values: dict[str, set[str]] = {}
-    log = plan.folder / LOG
-    for event, _ in scan(log) if log.exists() else ():
-        if isinstance(event, TrialStarted):
-            for name, value in event.params.items():
-                values.setdefault(name, set()).add(value)
-    return [name for name, different in values.items() if len(different) > 1]
 
 
 def _curves(plan: SweepPlan, section: object) -> dict[str, Any]:

@@ -58,7 +58,8 @@ COMMANDS = {
 }
 WRONG = {"train": "copi", "sweep": "copi", "compare": "copy --seeds 0", "reproduce": "figure-9"}
 RUN_ALL = """
-import contextlib, io, runpy, sys
+import contextlib, io, runpy, sys, warnings
+warnings.simplefilter("ignore")  # runpy warns of modules that others have imported
 for module, *arguments in {calls}:
     sys.argv = [module, *arguments]
     out = io.StringIO()

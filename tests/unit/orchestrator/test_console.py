@@ -48,7 +48,7 @@ def completed(folder, *words):
 def test_bash_completes_commands_tasks_options_values_and_sweeps(tmp_path):
     (tmp_path / "sweeps" / "mine").mkdir(parents=True)
     assert completed(tmp_path, "tardis", "sw") == ["sweep"]
-    assert completed(tmp_path, "tardis", "sweep", "re") == ["recall"]
+    assert completed(tmp_path, "tardis", "sweep", "rec") == ["recall"]
     assert "--resume" in completed(tmp_path, "tardis", "sweep", "--re")
     assert completed(tmp_path, "tardis", "sweep", "--resume", "") == ["mine"]
     assert completed(tmp_path, "tardis", "train", "copy", "--scale", "s") == ["smoke", "small"]

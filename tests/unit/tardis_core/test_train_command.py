@@ -198,11 +198,17 @@ def refusal(capsys, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name a task: copy, "),
-        (["cpoy"], "unknown task 'cpoy'; choose one of: copy, "),
-        (["copy", "--model", "gru"], "unknown model 'gru'; choose one of: attention, "),
-        (["copy", "--estimator", "x"], "unknown estimator 'x'; choose one of: gumbel, reinforce"),
-        (["copy", "--estimator", "none"], "unknown estimator 'none'; choose one of: gumbel, "),
+        ([], "name a task: adding, copy, "),
+        (["cpoy"], "unknown task 'cpoy'; choose one of: adding, copy, "),
+        (["copy", "--model", "gru"], "unknown model 'gru'; choose one of: a"),
+        (
+            ["copy", "--estimator", "x"],
+            "unknown estimator 'x'; choose one of: counterfactual, gumbel, ",
+        ),
+        (
+            ["copy", "--estimator", "none"],
+            "unknown estimator 'none'; choose one of: counterfactual, gumbel, ",
+        ),
         (["copy", "--scale", "big"], "unknown scale 'big'; choose one of: smoke, small, paper"),
         (["copy", "--device", "tpu"], "device 'tpu' is not here; choose one of: auto"),
         (["copy", "--device", "cpu:x"], "device 'cpu:x' is not here; choose one of: "),
