@@ -415,6 +415,7 @@ def conclude(plan: SweepPlan, data: Any, finished: bool) -> list[Event]:
         finished: whether all trials have ended; only then a model is offered as champion.
     """
     records = Records.load(plan)
+    records.stop_open_trials()
     folder = plan.folder / "report"
     folder.mkdir(exist_ok=True)
     report.write_tables(records, folder)

@@ -78,7 +78,7 @@ def _view(plan: SweepPlan) -> dict[str, Any]:
         *(f"params.`{name}`" for name in varying_settings(Records.load(plan))[:MOST_SETTINGS]),
     ]
     widths = {name: 30 + 8 * len(name.split("`")[1]) for name in columns}
-    section = {"uuid": "curves", "name": "Learning curves", "columns": 1, "cardHeight": 520}
+    section = {"uuid": "curves", "name": "Learning curves", "columns": 1, "cardHeight": 360}
     return {
         # Only the trials: under their sweep they would be folded, and in the order of time.
         "searchFilter": f"tags.`{SWEEP}` = '{plan.sweep_id}' and tags.`{TRIAL}` != ''",

@@ -78,11 +78,17 @@ def commands(stack: str, folder: Path, uri: str) -> list[list[str]]:
     ]
 
 
-def again(command: list[str]) -> list[str]:
-    """The command that resumes a start that was killed; the stock stacks repeat the first."""
-    if "orchestrator.sweep" not in command:
+def again(command: list[str], folder: Path) -> list[str]:
+    """The command that continues after a kill: the same again if it had not begun.
+
+    Ours has begun if the plan has its trials; the stock stacks always repeat the command.
+    """
+    plan = folder / "sweeps" / "s" / "sweep.json"
+    if "orchestrator.sweep" not in command or not plan.exists():
         return command
-    return [*command[:3], "--resume", "s"]
+    wanted = TRIALS + (MORE if "--extend" in command else 0)
+    begun = json.loads(plan.read_text())["trials"] == wanted
+    return [*command[:3], "--resume", "s"] if begun else command
 
 
 class Life:
@@ -169,8 +175,7 @@ def run_round(stack: str, part: str, number: int, seed: int, longest: float) -> 
             for _ in range(STARTS - 1):
                 if well or life.codes[-1] is None:
                     break
-                started = stack != "ours" or (folder / "sweeps" / "s" / "sweep.json").exists()
-                well = life.run(again(command) if started else command, None)
+                well = life.run(again(command, folder), None)
     lost, doubled, running = _examine(stack, folder)
     if not well and life.codes[-1] is not None:
         lost = [*lost, f"it cannot be resumed: exit code {life.codes[-1]}"]

@@ -9,7 +9,7 @@ from orchestrator.comparison.plots import aligned_curves
 from orchestrator.comparison.runs import ComparisonData
 from orchestrator.page.page import Plot, rounded
 
-ROW = 34  # pixels
+ROW = 40  # pixels
 
 
 def results(comparison: ComparisonData) -> Plot:

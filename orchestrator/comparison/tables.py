@@ -91,6 +91,7 @@ def differences(comparison: ComparisonData) -> pd.DataFrame:
         for row, least in zip(frame.to_dict("records"), attainable, strict=True)
     ]
     frame.loc[frame["verdict"] == "yes", "needed"] = np.nan
+    frame["needed"] = frame.pop("needed")  # as the last column
     order = {label: place for place, label in enumerate(summary(comparison)["system"])}
     ranks = frame[["better", "than"]].map(order.__getitem__)
     return frame.loc[ranks.sort_values(["better", "than"]).index].reset_index(drop=True)

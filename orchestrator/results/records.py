@@ -109,6 +109,12 @@ class Records:
                 trial.state = State.from_event(event)
                 trial.tags |= event.tags
 
+    def stop_open_trials(self) -> None:
+        """Say that nothing runs any more, of a sweep that has ended and not yet recorded it."""
+        for trial in self.trials.values():
+            if trial.state is State.RUNNING:
+                trial.state = State.STOPPED
+
     def _trial(self, number: int) -> TrialRecord:
         return self.trials.setdefault(number, TrialRecord(number))
 

@@ -14,6 +14,7 @@ SMALL = {
     "tardis_core.train": ("--scale", "smoke", *TINY),
     "tardis_core.ngram": ("--orders", "1,2", "--epochs", "1", "--rows", "4096"),
     "benchmarks.tools.coverage": ("--simulations", "2"),
+    "benchmarks.tools.sample_sweep": ("--trials", "12"),
     # Makes the plan, loads the data and trains two updates. The tests in RUN_BY_ANOTHER_TEST
     # run whole sweeps on Ray.
     "orchestrator.sweep": ("--smoke", "--dry-run"),
@@ -107,6 +108,7 @@ NOT_RUN = {
     "python -m benchmarks.speed.gpu_kernels": "compiles for minutes, and changes the page",
     "python -m benchmarks.speed.step --device cuda": "needs a GPU",
     "python -m benchmarks.tools.mutants": "runs the tests of every mutant",
+    "python -m benchmarks.tools.report_load": "needs chromium and a large sweep",
     "python -m orchestrator.doctor --gpu": "needs a cluster with GPUs",
     "python -m pytest": "runs this test",
     "make test": "runs this test",

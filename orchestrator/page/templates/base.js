@@ -62,8 +62,9 @@ function frameOf(canvas) {
 // Axes with grid lines; returns the two scales.
 function axes(frame, { x, y, xLabel, yLabel, entries = [], yLog = false }) {
   const { g, width, height } = frame, left = 52, right = width - 12, base = height - 40;
-  const below = g.measureText(yLabel).width + legendWidth(g, entries) > right;  // of the label
-  const top = below ? 42 : 24;
+  const rows = legendRows(g, entries, right);
+  const beside = rows.length === 1 && g.measureText(yLabel).width + rows[0].width < right;
+  const top = beside ? 24 : 26 + ROW * rows.length;
   const xs = scale(x[0], x[1], left, right), ys = scale(y[0], y[1], base, top, yLog);
   g.strokeStyle = colour("line"); g.fillStyle = colour("muted"); g.lineWidth = 1;
   g.textBaseline = "middle"; g.textAlign = "right";
@@ -72,7 +73,7 @@ function axes(frame, { x, y, xLabel, yLabel, entries = [], yLog = false }) {
   for (const t of xs.ticks) g.fillText(short(t), xs.at(t), base + 7);
   g.textAlign = "right"; g.fillText(xLabel, right, base + 23);
   g.textAlign = "left"; g.textBaseline = "top"; g.fillText(yLabel, 0, 0);
-  legend(frame, entries, below ? 18 : 0);
+  rows.forEach((row, i) => legend(frame, row.entries, (i + !beside) * ROW));
   return { xs, ys, left, right, top, base };
 }
 function line(g, points) {
@@ -85,8 +86,17 @@ function dot(g, x, y, radius, filled = true) {
   filled ? g.fill() : g.stroke();
 }
 // Labelled marks above a plot, from right to left. mark: line | dot | ring
-const MARK = 16, GAP = 14;
-const legendWidth = (g, entries) => entries.reduce((sum, e) => sum + g.measureText(e.label).width + MARK + 6 + GAP, 0);
+const MARK = 16, GAP = 14, ROW = 17;
+function legendRows(g, entries, room) {
+  const rows = [];
+  for (const entry of entries) {
+    const width = g.measureText(entry.label).width + MARK + 6 + GAP;
+    if (!rows.length || rows.at(-1).width + width > room) rows.push({ entries: [], width: 0 });
+    rows.at(-1).entries.push(entry);
+    rows.at(-1).width += width;
+  }
+  return rows;
+}
 function legend(frame, entries, y = 0) {
   const { g, width } = frame;
   let x = width - 12;

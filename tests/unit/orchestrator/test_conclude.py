@@ -163,3 +163,12 @@ def test_a_storage_that_is_away_costs_the_weights_and_not_the_report(monkeypatch
     events = conclude(plan, None, finished=True)
     assert models(events) == []
     assert (plan.folder / "report" / "best_config.json").exists()
+
+
+def test_a_trial_that_is_cut_off_with_its_sweep_is_not_reported_as_running():
+    plan = make_plan()
+    fill(plan, [0.5, 0.1])
+    record(plan, 2, [0.4], None, params_of(1e-3))
+    conclude(plan, None, finished=False)
+    table = pd.read_csv(plan.folder / "report" / "leaderboard.csv")
+    assert table["state"].tolist() == ["complete", "complete", "stopped"]

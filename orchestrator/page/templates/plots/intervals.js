@@ -6,18 +6,20 @@ kinds.intervals = (frame, values) => {
   let [low, high] = values.range || extent(numbers);
   const log = !values.range && wide(low, high), pad = (high - low) * 0.04 || Math.abs(high) * 0.05 || 1;
   if (log) { low *= 0.9; high *= 1.1; } else if (!values.range) { low -= pad; high += pad; }
-  const names = Math.min(width * 0.42, Math.max(...rows.map(r => g.measureText(r.name).width)) + 16);
+  const longest = Math.max(...rows.map(r => g.measureText(r.name).width)) + 16;
+  const narrow = longest > width * 0.42, names = narrow ? 12 : longest;  // then names are above the marks
   const base = height - 40, xs = scale(low, high, names, width - 12, log), step = (base - 6) / rows.length;
   g.textBaseline = "top"; g.textAlign = "center"; g.lineWidth = 1;
   for (const t of xs.ticks) {
     g.strokeStyle = colour("line"); line(g, [[xs.at(t), 0], [xs.at(t), base]]);
     g.fillStyle = colour("muted"); g.fillText(short(t), xs.at(t), base + 7);
   }
-  g.textAlign = "right"; g.fillText(values.xLabel, width - 12, base + 23);
+  g.textAlign = "right"; g.fillText(values.xLabel, width - 12, base + 23, width - 16);
   if (values.middle !== undefined) { g.strokeStyle = colour("muted"); g.setLineDash([4, 3]); line(g, [[xs.at(values.middle), 0], [xs.at(values.middle), base]]); g.setLineDash([]); }
   rows.forEach((r, i) => {
-    const y = 3 + (i + 0.5) * step;
-    g.textBaseline = "middle"; g.textAlign = "right"; g.fillStyle = colour("text"); g.fillText(r.name, names - 12, y, names - 14);
+    const y = 3 + (i + (narrow ? 0.72 : 0.5)) * step;
+    g.textBaseline = "middle"; g.textAlign = narrow ? "left" : "right"; g.fillStyle = colour("text");
+    if (narrow) g.fillText(r.name, 0, y - step * 0.45, width); else g.fillText(r.name, names - 12, y);
     g.fillStyle = colour("faint"); g.globalAlpha = 0.7;
     r.dots.forEach(v => dot(g, xs.at(v), y, 3.5));
     g.globalAlpha = 1; g.strokeStyle = g.fillStyle = colour(i === 0 && values.best ? "s1" : "accent"); g.lineWidth = 2.5;
