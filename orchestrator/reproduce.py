@@ -15,7 +15,6 @@ from tardis_core.data.files import write_atomically
 from tardis_core.errors import UserError, require
 from tardis_core.registry import Names
 from tardis_core.scales import SCALES
-from tardis_core.training.loop import pick_device
 
 ALL = "all"
 REPRODUCTION_NAMES = Names("reproduction", "orchestrator.paper", "", "")
@@ -53,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     names = _names(options.name)
     require(options.seed >= 0, f"--seed must be a whole number from 0, not {options.seed}")
+    from tardis_core.training.loop import pick_device  # imports torch: after parsing
+
     pick_device(options.device)  # before anything is written
     home = Path(options.out or f"results/{options.scale}-seed{options.seed}")
     for name in names:

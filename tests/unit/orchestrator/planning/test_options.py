@@ -97,8 +97,8 @@ def test_extending_adds_trials_to_the_same_sweep(here):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name a task: copy, ptb"),
-        (["chess"], "unknown task 'chess'; choose one of: copy"),
+        ([], "name a task: "),
+        (["chess"], "unknown task 'chess'; choose one of: "),
         (["copy", "--scale", "huge"], "--scale: invalid choice: 'huge' (choose from"),
         (["copy", "--data", "maybe"], "--data: invalid choice: 'maybe'"),
         (["copy", "--aggregate", "best"], "--aggregate: invalid choice: 'best'"),
