@@ -115,7 +115,7 @@ class RecordTrials(TrialEnds):
     def ended(self, trial: Trial, state: State) -> None:
         number, result, error = number_of(trial), trial.last_result or {}, ""
         if state is State.FAILED:
-            error = str(result.get(FAILED) or trial.get_error() or "no result")
+            error = str(result.get(FAILED) or ray_internals.error_of(trial) or "no result")
             if isinstance(self.plan, SearchPlan):
                 study.tell_failed(self.folder, self.plan.name, number)
         tags = {name: result[name] for name in RECORDED if result.get(name)}
@@ -145,7 +145,7 @@ def number_of(trial: Trial) -> int:
 
 def is_disk_full(trial: Trial) -> bool:
     """Whether a trial failed because it found no room for its checkpoint."""
-    return os.strerror(errno.ENOSPC) in str(trial.get_error() or "")
+    return os.strerror(errno.ENOSPC) in ray_internals.error_of(trial)
 
 
 def _config_of(plan: SweepPlan, trial: Trial) -> Config:

@@ -4,7 +4,9 @@ tests/unit/orchestrator/execution/test_ray_internals.py says what is relied on: 
 raising the version of Ray in pyproject.toml.
 """
 
+import os
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -73,6 +75,14 @@ def remember(rule: MedianStoppingRule, trial: Any, results: list[dict[str, Any]]
 def remembered(rule: MedianStoppingRule, trial: Any) -> list[dict[str, Any]]:
     """The results of a trial that the median rule knows."""
     return rule._results.get(trial, [])
+
+
+def error_of(trial: Trial) -> str:
+    """What Ray has noted of the failures of a trial; it reaches the storage only at the end."""
+    noted = trial.error_file
+    if noted and os.path.isfile(noted):
+        return Path(noted).read_text()
+    return str(trial.get_error() or "")
 
 
 def may_retry(trial: Trial) -> bool:

@@ -41,6 +41,7 @@ def test_an_error_ends_a_trial_only_when_its_retries_are_used_up(
         config={"number": 0},
         last_result=None,
         should_recover=lambda: retries_left,
+        error_file=None,
         get_error=lambda: error,
     )
     recorder.on_trial_error(1, [trial], trial)
