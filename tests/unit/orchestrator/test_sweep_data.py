@@ -160,7 +160,7 @@ def older(plan, *sources):
 def test_an_older_sweep_has_its_data_in_its_event_log(places, capsys):
     plan = older(make_plan(**PTB, data_dir="../real"), ptb.load("../real").provenance)
     with pytest.raises(Started):
-        run_sweep(plan, None, lambda *_: [])
+        run_sweep(plan, None, lambda *_: [], lambda *_: None)
     assert sweep(["--resume", "s", "--data-dir", "../other"]) == 2
     assert "the trials of s were trained on ptb (" in capsys.readouterr().err
 
@@ -169,7 +169,7 @@ def test_an_older_sweep_without_any_record_goes_on(places):
     plan = older(make_plan(**PTB))
     assert plan.data_name == ""
     with pytest.raises(Started):
-        run_sweep(plan, None, lambda *_: [])
+        run_sweep(plan, None, lambda *_: [], lambda *_: None)
 
 
 def test_the_doctor_notices_data_that_an_older_version_mixed(places):

@@ -213,7 +213,7 @@ def refusal(capsys, *arguments: str) -> str:
         (["copy", "--device", "tpu"], "device 'tpu' is not here; choose one of: auto"),
         (["copy", "--device", "cpu:x"], "device 'cpu:x' is not here; choose one of: "),
         (["copy", "--data", "fake"], "argument --data: invalid choice: 'fake' (choose from "),
-        (["copy", "--data-dir", "gone"], "the data directory must be a readable directory, "),
+        (["copy", "--data-dir", "gone"], "argument --data-dir: must be a folder that exists"),
         (["copy", "--seed", "x"], "argument --seed: invalid int value: 'x'"),
         (["copy", "--seed", "-1"], "the seed must be "),
         (["copy", "--seed", str(2**64)], "the seed must be "),
