@@ -8,9 +8,9 @@ search.leaderboard                              # a pandas table, the best trial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orchestrator.api import Sweep, compare, sweep
+    from orchestrator.api import Sweep, compare, sweep, train
 
-__all__ = ["Sweep", "compare", "sweep"]
+__all__ = ["Sweep", "compare", "sweep", "train"]
 
 
 def __getattr__(name: str) -> Any:

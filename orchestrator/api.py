@@ -7,40 +7,52 @@ This is also where the parts meet: a plan is run by `execution`, reported by `re
 import argparse
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any, overload
 
 import pandas as pd
+from ray import tune
 
-from orchestrator.comparison import report as comparison_report
+from orchestrator.common.defaults import default_tracking_uri
+from orchestrator.comparison import page as comparison_page
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.comparison import tables
-from orchestrator.execution import gpu_probe
+from orchestrator.execution import gpu_probe, ray_death
 from orchestrator.execution.cluster import address_of, nodes_at, place, start_ray
 from orchestrator.execution.driver import Outcome, run_sweep
+from orchestrator.execution.status import status_of
 from orchestrator.execution.study import STUDY_FILE
+from orchestrator.models import lookup
 from orchestrator.models.export import offer_champion
-from orchestrator.planning import confirmation, dry_run
+from orchestrator.planning import confirmation, function_space
+from orchestrator.planning import dry_run as plan_in_words
 from orchestrator.planning.arguments import names, seconds
 from orchestrator.planning.dry_run import Capacity
 from orchestrator.planning.options import OURS, ComparisonOptions, SearchOptions
 from orchestrator.planning.placement import AUTO, Cluster, Footprint, slots
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan, exists, load_plan
 from orchestrator.planning.planner import plan_from
-from orchestrator.results import report
+from orchestrator.results import failures, leaderboard, report, search_page
 from orchestrator.results.records import Records
 from orchestrator.tracking.events import Artifact, Event
+from orchestrator.tracking.single_run import RunTracker
+from tardis_core import plugins, train_session
 from tardis_core.config import Config
 from tardis_core.errors import UserError
+from tardis_core.models.network import Network
 from tardis_core.paper import PAPER_ESTIMATORS
+from tardis_core.train_session import Observer, TrainingRun, TrainOptions
+
+SHOWN_IN_NOTEBOOKS = 10  # trials
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sweep:
     """A sweep that has run, or is running: what it has measured so far."""
 
@@ -72,12 +84,42 @@ class Sweep:
         return None if number is None else records.trials[number].config()
 
     @property
+    def failures(self) -> dict[str, list[int]]:
+        """The failed trials by reason."""
+        return failures.reasons(Records.load(self.plan))
+
+    @property
     def comparison(self) -> pd.DataFrame | None:
         """One row per candidate of a comparison, the best first; None before its first result."""
         if not isinstance(self.plan, ComparisonPlan):
             raise UserError(f"{self.plan.name} is a search; its results are in its leaderboard")
         compared = comparison_runs.of_records(Records.load(self.plan))
         return None if compared is None else tables.summary(compared)
+
+    def best_model(self, device: str = "auto") -> Network:
+        """The network of the best trial with its trained weights."""
+        return lookup.find(self.plan.name, self.plan.tracking_uri).network(device)
+
+    def resume(self, address: str | None = None) -> "Sweep":
+        """Continue the sweep if it was stopped; returns it as it is then."""
+        function = compare if isinstance(self.plan, ComparisonPlan) else sweep
+        return function(resume=self.plan.name, address=address)
+
+    def extend(self, trials: int, address: str | None = None) -> "Sweep":
+        """Add trials to a finished search; returns it as it is then."""
+        return sweep(extend=self.plan.name, trials=trials, address=address)
+
+    def __repr__(self) -> str:
+        status = status_of(self.plan)
+        return (
+            f"<Sweep {self.plan.name}: {self.plan.size}, scale {self.plan.scale}, {status.state}; "
+            f"{status.progress.counts()}; {status.progress.best()}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """The leaders as a table, for notebooks."""
+        shown = leaderboard.leading(Records.load(self.plan), SHOWN_IN_NOTEBOOKS)
+        return f"<p>{escape(repr(self)[1:-1])}</p>{shown.to_html(index=False, na_rep='')}"
 
 
 def _as_numbers(column: pd.Series) -> pd.Series:
@@ -99,7 +141,7 @@ def sweep(
     scale: str = "",
     models: Sequence[str] = ("tardis",),
     estimators: Sequence[str] = (),
-    space: str | None = None,
+    space: str | Callable[..., dict[str, Any]] | None = None,
     sampler: str = "tpe",
     scheduler: str = "asha",
     set: Mapping[str, Any] | None = None,
@@ -118,6 +160,9 @@ def sweep(
     tracking_uri: str = "",
     data_dir: str | None = None,
     data: str = "auto",
+    plugin: str | Sequence[str] = (),
+    callbacks: Sequence[tune.Callback] = (),
+    dry_run: bool = False,
 ) -> Sweep:
     """Run a search to its end or until Ctrl-C, and its confirmation if `confirm_seeds` are given.
 
@@ -126,6 +171,11 @@ def sweep(
     Args:
         time_budget: seconds, or a text such as "30m".
         set: settings of every trial, such as `{"memory.cells": 32}`.
+        space: a file, or a function `space(trial)` or `space(trial, scale, estimators)` that
+            imports what it needs itself; it returns settings by name.
+        plugin: files that register models, tasks or estimators of your own.
+        callbacks: of Ray Tune, called while the trials run.
+        dry_run: only print the plan.
 
     Returns:
         The search; its confirmation is `Sweep.load(f"{name}-seeds")`.
@@ -133,6 +183,7 @@ def sweep(
     Raises:
         UserError: whatever the command would answer with exit code 2.
     """
+    files = _requested(plugin)
     plan = plan_for(
         SearchOptions(
             task=task,
@@ -144,7 +195,8 @@ def sweep(
             scale=scale,
             models=_tuple(models),
             estimators=_tuple(estimators) or PAPER_ESTIMATORS,
-            space=space,
+            space=function_space.as_file(space) if callable(space) else space,
+            plugin=files,
             sampler=sampler,
             scheduler=scheduler,
             set=set or {},
@@ -165,10 +217,13 @@ def sweep(
             data=data,
         )
     )
-    outcome = run(plan, address)
+    if dry_run:
+        print(describe(plan, address))
+        return Sweep(plan, finished=False)
+    outcome = run(plan, address, callbacks=callbacks)
     begun = as_begun(plan)
     if outcome.finished and (again := confirmation_of(Records.load(begun))):
-        run(again, address)
+        run(again, address, callbacks=callbacks)
     return Sweep(begun, outcome.finished)
 
 
@@ -194,6 +249,9 @@ def compare(
     tracking_uri: str = "",
     data_dir: str | None = None,
     data: str = "auto",
+    plugin: str | Sequence[str] = (),
+    callbacks: Sequence[tune.Callback] = (),
+    dry_run: bool = False,
 ) -> Sweep:
     """Train candidates with several seeds, to the end or until Ctrl-C.
 
@@ -205,8 +263,10 @@ def compare(
     Raises:
         UserError: whatever the command would answer with exit code 2.
     """
+    files = _requested(plugin)
     plan = plan_for(
         ComparisonOptions(
+            plugin=files,
             task=task,
             name=name,
             resume=resume,
@@ -229,8 +289,73 @@ def compare(
             data=data,
         )
     )
-    finished = run(plan, address).finished
+    if dry_run:
+        print(describe(plan, address))
+        return Sweep(plan, finished=False)
+    finished = run(plan, address, callbacks=callbacks).finished
     return Sweep(as_begun(plan), finished)
+
+
+def train(
+    task: str | None = None,
+    *,
+    model: str | None = None,
+    estimator: str | None = None,
+    scale: str | None = None,
+    set: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    out: str | None = None,
+    resume: str | None = None,
+    tensorboard: bool = False,
+    track: bool = False,
+    tracking_uri: str = "",
+    device: str = "auto",
+    data_dir: str | None = None,
+    data: str = "auto",
+    plugin: str | Sequence[str] = (),
+    callbacks: Sequence[Observer] = (),
+) -> TrainingRun:
+    """Train one model, or resume its run.
+
+    The options are those of `tardis train --help`.
+
+    Args:
+        callbacks: objects with the methods of `tardis_core.train_session.Observer`.
+
+    Returns:
+        The folder of the run, its configuration, and its result, which is None if it was stopped.
+
+    Raises:
+        UserError: whatever the command would answer with exit code 2.
+        Diverged: if the loss or a gradient is not a finite number.
+    """
+    _requested(plugin)
+    tracker = [RunTracker(tracking_uri or default_tracking_uri())] if track or tracking_uri else []
+    return train_session.train(
+        TrainOptions(
+            task=task,
+            model=model,
+            estimator=estimator,
+            scale=scale,
+            set=set or {},
+            seed=seed,
+            out=out,
+            resume=resume,
+            tensorboard=tensorboard,
+            device=device,
+            data_dir=data_dir,
+            data=data,
+        ),
+        [*tracker, *callbacks],
+    )
+
+
+def _requested(plugin: str | Sequence[str]) -> tuple[str, ...]:
+    """The files of plugins, whose parts can be named from now on."""
+    files = (plugin,) if isinstance(plugin, str) else tuple(plugin)
+    for path in files:
+        plugins.request(path)
+    return files
 
 
 def _seconds(duration: float | str) -> float:
@@ -260,9 +385,21 @@ def plan_for(options: SearchOptions | ComparisonOptions) -> SweepPlan:
     return plan_from(options, Cluster(partial(nodes_at, address), footprint))
 
 
-def run(plan: SweepPlan, address: str | None = None) -> Outcome:
-    """Run a plan, whether new or resumed, and write its report."""
-    return run_sweep(plan, address, conclude)
+def run(
+    plan: SweepPlan,
+    address: str | None = None,
+    restart: Sequence[str] = (),
+    callbacks: Sequence[tune.Callback] = (),
+) -> Outcome:
+    """Run a plan, whether new or resumed, and write its report.
+
+    Args:
+        restart: the module and the arguments that continue it, for a command, whose process may be
+            replaced if the Ray of this machine dies. Other processes raise `UserError`.
+        callbacks: of the user; Ray calls them while the trials run.
+    """
+    on_death = partial(ray_death.handle, plan, restart)
+    return run_sweep(plan, address, conclude, on_death, callbacks)
 
 
 def as_begun(plan: SweepPlan) -> SweepPlan:
@@ -278,34 +415,37 @@ def conclude(plan: SweepPlan, data: Any, finished: bool) -> list[Event]:
         finished: whether all trials have ended; only then a model is offered as champion.
     """
     records = Records.load(plan)
+    records.stop_open_trials()
     folder = plan.folder / "report"
     folder.mkdir(exist_ok=True)
     report.write_tables(records, folder)
-    others = _write_details(records, folder)
-    events: list[Event] = [report.description(records)]
+    models = list(_models(records, data, finished))
+    others = _write_details(records, folder, report.memory_plots(models, records.best_trial()))
     paths = [*sorted(folder.iterdir()), *others]
-    events += [Artifact(None, str(path), "report") for path in paths]
+    files = [Artifact(None, str(path), "report") for path in paths]
+    return [report.description(records), *report.best_so_far(records), *files, *models]
+
+
+def _models(records: Records, data: Any, finished: bool) -> Iterator[Event]:
+    """The weights of the best trials, and the best of them as a model that may be champion."""
     try:
-        events += report.artifacts_of_best_trials(records, data)
-        if finished and plan.offers_model:
-            events += offer_champion(records, data)
+        yield from report.artifacts_of_best_trials(records, data)
+        if finished and records.plan.offers_model:
+            yield from offer_champion(records, data)
     except OSError as error:  # the measurements are safe all the same
         _log.warning("the weights of the best trials could not be fetched: %s", error)
-    return events
 
 
-def _write_details(records: Records, folder: Path) -> list[Path]:
+def _write_details(records: Records, folder: Path, memory_plots: Sequence[Path]) -> list[Path]:
     """Write what only one kind of sweep has; returns other files that belong to the report."""
     match records.plan:
         case ComparisonPlan():
             comparison = comparison_runs.of_records(records)
             if comparison is not None:
-                comparison_report.write(comparison, folder)
+                comparison_page.write(comparison, folder, memory_plots)
             return []
         case SearchPlan() as plan:
-            from orchestrator.results import plots  # imports pyplot, which takes a second
-
-            plots.draw_search(records.study(), plan.metric, folder)
+            search_page.write(records, folder, memory_plots)
             return [plan.folder / STUDY_FILE]
     raise TypeError(f"not a plan: {records.plan}")
 
@@ -326,4 +466,4 @@ def describe(plan: SweepPlan, address: str | None = None) -> str:
     nodes = nodes_at(address)
     cpus, gpus = (sum(node.get(kind, 0) for node in nodes) for kind in ("CPU", "GPU"))
     capacity = Capacity(place(address_of(address)), cpus, gpus, slots(plan, nodes))
-    return dry_run.describe(plan, capacity)
+    return plan_in_words.describe(plan, capacity)

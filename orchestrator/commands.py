@@ -4,7 +4,9 @@ import sys
 from collections.abc import Sequence
 
 from orchestrator.planning.arguments import comparison_options, search_options
-from tardis_core.cli import command
+from tardis_core import threads
+from tardis_core.cli import EXIT_INTERRUPTED, Parser, command
+from tardis_core.train import parsed, train_parser
 
 
 @command
@@ -27,6 +29,42 @@ def compare(arguments: Sequence[str] | None = None) -> int:
     return compare_command.run(options)
 
 
+@command
+def train(arguments: Sequence[str] | None = None) -> int:
+    """`python -m tardis_core.train`, which can also record the run in MLflow."""
+    options = parsed(arguments, tracked_train_parser())
+    track, uri = options.pop("track"), options.pop("tracking_uri")
+    threads.wait_passively()
+    from orchestrator.common.defaults import default_tracking_uri
+    from tardis_core import train_session
+
+    if options.pop("help_settings"):
+        train_session.print_settings(train_session.TrainOptions(**options).config())
+        return 0
+    observers: list[train_session.Observer] = []
+    if track or uri:
+        from orchestrator.tracking.single_run import RunTracker
+
+        observers.append(RunTracker(uri or default_tracking_uri()))
+    run = train_session.train(train_session.TrainOptions(**options), observers)
+    return 0 if run.finished else EXIT_INTERRUPTED
+
+
+def tracked_train_parser() -> Parser:
+    """The options of `tardis train`."""
+    parser = train_parser()
+    parser.prog = "tardis train"
+    group = parser.add_argument_group("tracking")
+    group.add_argument("--track", action="store_true", help="record the run in MLflow")
+    group.add_argument(
+        "--tracking-uri",
+        default="",
+        help="MLflow tracking URI (default: ./mlflow.db); implies --track",
+    )
+    return parser
+
+
 def _announce() -> None:
     """Say that something happens: the libraries and Ray take seconds to start."""
+    threads.wait_passively()  # the workers of Ray, too
     print("starting ...", file=sys.stderr, flush=True)

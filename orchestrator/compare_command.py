@@ -2,19 +2,24 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from orchestrator import api
 from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.common.outputs import writing_to
+from orchestrator.comparison import page as comparison_page
 from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
+from orchestrator.comparison import tables
 from orchestrator.comparison.runs import ComparisonData
 from orchestrator.execution.driver import Outcome, undelivered
+from orchestrator.planning import settings_help
 from orchestrator.planning.arguments import comparison_options
 from orchestrator.planning.options import ComparisonOptions
 from orchestrator.planning.plan import ComparisonPlan
 from orchestrator.results import failures
 from orchestrator.results.records import Records
+from orchestrator.results.summary import as_text, messages_to_stderr, plan_text, summary
 from tardis_core.cli import command
 from tardis_core.errors import UserError
 
@@ -27,16 +32,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: ComparisonOptions) -> int:
     """Train what is missing, compare, and write the report."""
+    if options.set_help:
+        settings_help.print_all(options.task, options.scale, options.models)
+        return 0
     if options.runs or options.sweeps:
         print(_compare_existing(options))
         return 0
-    plan = api.plan_for(options)
+    with messages_to_stderr(options.json):
+        plan = api.plan_for(options)
+        if not options.dry_run:
+            restart = ("orchestrator.compare", "--resume", plan.name)
+            outcome = api.run(plan, options.address, restart)
+            print(_closing(plan, outcome))
     if options.dry_run:
-        print(api.describe(plan, options.address))
+        print(plan_text(plan) if options.json else api.describe(plan, options.address))
         return 0
-    outcome = api.run(plan, options.address)
-    print(_closing(plan, outcome))
+    if options.json:
+        print(as_text(_summary(plan, outcome)))
     return outcome.exit_code
+
+
+def _summary(plan: ComparisonPlan, outcome: Outcome) -> dict[str, Any]:
+    """The comparison for scripts: one object per candidate, the best first."""
+    records = Records.load(api.as_begun(plan))
+    compared = comparison_runs.of_records(records)
+    rows = [] if compared is None else tables.summary(compared).to_dict("records")
+    return {**summary(records, outcome), "candidates": rows}
 
 
 def _closing(plan: ComparisonPlan, outcome: Outcome) -> str:
@@ -63,7 +84,7 @@ def _compare_existing(options: ComparisonOptions) -> str:
         raise UserError(f"these are runs of {compared.task}, not of {options.task}")
     folder = Path(options.out or f"comparisons/{compared.task}")
     with writing_to(folder):
-        comparison_report.write(compared, folder)
+        comparison_page.write(compared, folder)
     return f"{comparison_report.text(compared)}\n\nwritten:  {folder / comparison_report.PAGE}"
 
 

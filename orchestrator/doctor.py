@@ -14,7 +14,7 @@ from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.common.redaction import masked
 from orchestrator.planning.plan import SearchPlan, SweepPlan, load_plan, names_here
 from orchestrator.tracking.data_tags import DataRecord, recorded_data
-from orchestrator.tracking.event_log import EventLog, open_log
+from orchestrator.tracking.event_log import LOG, EventLog, open_log, set_log_damage_aside
 from orchestrator.tracking.events import Metrics, SweepEnded, TrialEnded, TrialStarted
 from orchestrator.tracking.states import State
 from tardis_core.cli import Parser, command
@@ -41,11 +41,12 @@ def account_of_log(log: EventLog) -> Account:
             case TrialStarted(number=number):
                 account.status[number] = RUNNING
                 account.steps.setdefault(number, [])
-            case Metrics(number=number, step=step):
+            case Metrics(number=number, step=step, values=values):
                 account.status[number] = RUNNING
-                account.steps.setdefault(number, []).append(step)
-            case TrialEnded(number=number, status=status):
-                account.status[number] = status
+                if any(name.startswith("valid_") for name in values):
+                    account.steps.setdefault(number, []).append(step)
+            case TrialEnded(number=number):
+                account.status[number] = State.from_event(event).mlflow_status
     return account
 
 
@@ -137,6 +138,27 @@ def examine(plan: SweepPlan, log: EventLog) -> list[str]:
     return problems
 
 
+def _set_damage_aside(plan: SweepPlan) -> list[str]:
+    """Move lines of the log and the study that cannot be read to files of their own."""
+    from orchestrator.execution.study import STUDY_FILE, set_study_damage_aside
+
+    counts = {
+        LOG: set_log_damage_aside(plan.folder),
+        STUDY_FILE: set_study_damage_aside(plan.folder),
+    }
+    return [f"{count} damaged lines of {name}" for name, count in counts.items() if count]
+
+
+def rebuild(plan: SweepPlan, log: EventLog) -> list[str]:
+    """Add to the log what it has lost; returns what could not be recovered."""
+    from orchestrator.execution.recovery import recover
+    from orchestrator.tracking.mlflow_store import reach_store
+    from orchestrator.tracking.recovery import events_in_mlflow
+
+    client, experiment_id = reach_store(plan.tracking_uri, plan.experiment)
+    return recover(plan, log, events_in_mlflow(client, experiment_id, plan.sweep_id))
+
+
 def reconcile(plan: SweepPlan, log: EventLog) -> None:
     """Send the whole log again: what MLflow has stays as it is, what it lacks is added."""
     from orchestrator.tracking.tracker import Tracker
@@ -164,17 +186,24 @@ def _check_gpus(address: str | None) -> int:
     return 1 if any(answer.startswith("cannot") for _, answer in answers) else 0
 
 
-@command
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare, and with --fix make them agree."""
+def parser() -> Parser:
+    """The options of the command."""
     parser = Parser(prog="python -m orchestrator.doctor", description=__doc__)
     parser.add_argument("name", nargs="?", help="name of a sweep that is not running")
-    parser.add_argument("--fix", action="store_true", help="bring MLflow up to date with the log")
+    parser.add_argument(
+        "--fix", action="store_true", help="rebuild a damaged log, and update MLflow"
+    )
     parser.add_argument(
         "--gpu", action="store_true", help="check the GPU kernels on every node with GPUs instead"
     )
     parser.add_argument("--address", metavar="HOST:PORT", help="Ray cluster to check with --gpu")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+@command
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare, and with --fix make them agree."""
+    options = parser().parse_args(arguments)
     if options.gpu:
         return _check_gpus(options.address)
     if options.name is None:
@@ -183,12 +212,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     plan = load_plan(options.name)
     redirect_library_logs(plan.folder / "ray.log")
+    lost = _set_damage_aside(plan) if options.fix else []
     log = open_log(plan.folder)
-    problems = examine(plan, log)
+    problems = [*lost, *examine(plan, log)]
     if problems and options.fix:
         print("\n".join(["fixing:", *(f"  {each}" for each in problems)]))
+        lost = rebuild(plan, log)
         reconcile(plan, log)
-        problems = examine(plan, log)
+        problems = [*examine(plan, log), *lost]
     agreement = f"{plan.name}: Ray, Optuna, MLflow and the log agree"
     print("\n".join(problems) if problems else agreement)
     return 1 if problems else 0

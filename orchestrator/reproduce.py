@@ -12,7 +12,7 @@ from orchestrator.common.outputs import writing_to
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Request
 from tardis_core.cli import Parser, command, data_parent, device_parent
 from tardis_core.data.files import write_atomically
-from tardis_core.errors import UserError
+from tardis_core.errors import UserError, require
 from tardis_core.registry import Names
 from tardis_core.scales import SCALES
 
@@ -51,6 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(listing())
         return 0
     names = _names(options.name)
+    require(options.seed >= 0, f"--seed must be a whole number from 0, not {options.seed}")
+    from tardis_core.training.loop import pick_device  # imports torch: after parsing
+
+    pick_device(options.device)  # before anything is written
     home = Path(options.out or f"results/{options.scale}-seed{options.seed}")
     for name in names:
         print(f"{name}: {REPRODUCTIONS.get(name).title}", flush=True)

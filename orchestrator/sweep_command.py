@@ -6,11 +6,13 @@ from orchestrator import api
 from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.execution.driver import Outcome, undelivered
+from orchestrator.planning import settings_help
 from orchestrator.planning.arguments import search_options
 from orchestrator.planning.options import SearchOptions
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from orchestrator.results import failures, leaderboard, report
 from orchestrator.results.records import Records
+from orchestrator.results.summary import as_text, messages_to_stderr, plan_text, summary
 from orchestrator.tracking import champion
 from orchestrator.tracking.mlflow_store import reach_store
 from tardis_core.cli import command
@@ -25,23 +27,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: SearchOptions) -> int:
-    """Plan, run, confirm the best trials with more seeds if asked to, and print the results."""
-    plan = api.plan_for(options)
-    if options.dry_run:
-        print(api.describe(plan, options.address))
+    """Plan and run, and print the results for people or for scripts."""
+    if options.set_help:
+        settings_help.print_all(options.task, options.scale, options.models, options.estimators)
         return 0
-    outcome = api.run(plan, options.address)
+    with messages_to_stderr(options.json):
+        plan = api.plan_for(options)
+        if not options.dry_run:
+            records, outcome = _run(plan, options.address)
+    if options.dry_run:
+        print(plan_text(plan) if options.json else api.describe(plan, options.address))
+        return 0
+    if options.json:
+        print(as_text(summary(records, outcome)))
+    return outcome.exit_code
+
+
+def _run(plan: SweepPlan, address: str | None) -> tuple[Records, Outcome]:
+    """Run, confirm the best trials with more seeds if asked to, and print the results."""
+    restart = ("orchestrator.sweep", "--resume", plan.name)
+    outcome = api.run(plan, address, restart)
     records = Records.load(api.as_begun(plan))
     print(f"\n{leaderboard.text(records)}")
     if outcome.finished and (confirmation := api.confirmation_of(records)):
         print(_before(confirmation, plan, outcome), flush=True)
-        outcome = api.run(confirmation, options.address)
+        outcome = api.run(confirmation, address, restart)
         records = Records.load(api.as_begun(confirmation))
     if isinstance(records.plan, ComparisonPlan):
         compared = comparison_runs.of_records(records)
         print(f"\n{comparison_report.text(compared) if compared else 'No trial ran to its end.'}")
     print(f"\n{_closing(plan, records, outcome)}")
-    return outcome.exit_code
+    return records, outcome
 
 
 def _before(confirmation: ComparisonPlan, plan: SweepPlan, outcome: Outcome) -> str:

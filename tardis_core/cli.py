@@ -1,11 +1,16 @@
 """Shared by all commands: one-line errors with exit code 2, `--set`, and the data options."""
 
 import argparse
+import os
+import re
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, NoReturn, TextIO
 
+from tardis_core import plugins
 from tardis_core.errors import Diverged, UserError
+from tardis_core.stopping import stop_signals
 
 SPLITS = ("valid", "test")
 READS = ("own", "uniform")
@@ -13,6 +18,7 @@ EXIT_FAILED = 1  # every trial of a sweep failed
 EXIT_USER_ERROR = 2
 EXIT_DIVERGED = 3
 EXIT_INTERRUPTED = 130
+LONGEST_WORD = 400  # characters of a word in a message
 
 
 class Parser(argparse.ArgumentParser):
@@ -34,8 +40,15 @@ def setting(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
+def folder(text: str) -> str:
+    """A folder that exists."""
+    if not os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"must be a folder that exists, not {text[:200]!r}")
+    return text
+
+
 class SettingAction(argparse.Action):
-    """Collects the KEY=VALUE of a repeatable `--set` in a dictionary."""
+    """Collects the KEY=VALUE of a repeatable `--set` in a dictionary; notes a `--set help`."""
 
     def __call__(
         self,
@@ -44,8 +57,37 @@ class SettingAction(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
+        if values == "help":
+            namespace.set_help = True
+            return
         key, value = setting(values)
         setattr(namespace, self.dest, {**getattr(namespace, self.dest, {}), key: value})
+
+
+class PluginAction(argparse.Action):
+    """Requests the file of a repeatable `--plugin` at once: other options may name its parts."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        plugins.request(values)
+        setattr(namespace, self.dest, (*getattr(namespace, self.dest, ()), values))
+
+
+def add_plugin_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--plugin`."""
+    parser.add_argument(
+        "--plugin",
+        action=PluginAction,
+        default=argparse.SUPPRESS,
+        metavar="FILE",
+        help="a Python file that registers models, tasks or estimators of your own, repeatable "
+        "(or TARDIS_PLUGINS)",
+    )
 
 
 def device_parent() -> Parser:
@@ -59,7 +101,9 @@ def data_parent() -> Parser:
     """A parent parser with `--data-dir` and `--data`."""
     parent = Parser(add_help=False)
     group = parent.add_argument_group("data")
-    group.add_argument("--data-dir", metavar="DIR", help="folder of the data (or TARDIS_DATA)")
+    group.add_argument(
+        "--data-dir", type=folder, metavar="DIR", help="folder of the data (or TARDIS_DATA)"
+    )
     group.add_argument(
         "--data",
         default="auto",
@@ -93,19 +137,69 @@ def split_parent() -> Parser:
 
 
 def command(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:
-    """Turn errors that the user can fix into one line and an exit code."""
+    """Turn errors that the user can fix into one line and an exit code, and stop on signals."""
 
     def wrapped(arguments: Sequence[str] | None = None) -> int:
-        try:
-            return main(arguments)
-        except UserError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return EXIT_USER_ERROR
-        except Diverged as error:
-            print(f"diverged: {error}", file=sys.stderr)
-            return EXIT_DIVERGED
-        except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)
-            return EXIT_INTERRUPTED
+        with stop_signals.listening(last=True), surviving_output():
+            code = _run(main, arguments)
+        return code if stop_signals.number is None else stop_signals.exit_code
 
     return wrapped
+
+
+def _run(main: Callable[[Sequence[str] | None], int], arguments: Sequence[str] | None) -> int:
+    try:
+        return main(arguments)
+    except UserError as error:
+        print(f"error: {shortened(str(error))}", file=sys.stderr)
+        return EXIT_USER_ERROR
+    except Diverged as error:
+        print(f"diverged: {error}", file=sys.stderr)
+        return EXIT_DIVERGED
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def shortened(text: str) -> str:
+    """The text with words that nobody would read to the end cut short."""
+    return re.sub(rf"(\S{{{LONGEST_WORD}}})\S+", r"\1...", text)
+
+
+class _Surviving:
+    """A stream whose reader may go away, as `tee` does at Ctrl-C; the rest is then discarded."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with self._or_discarded():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._or_discarded():
+            self._stream.flush()
+
+    @contextmanager
+    def _or_discarded(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            # The way of Python's documentation: the interpreter flushes the stream at its exit.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+
+
+@contextmanager
+def surviving_output() -> Iterator[None]:
+    """A context in which nothing fails because nobody reads the output any more."""
+    out, err = _Surviving(sys.stdout), _Surviving(sys.stderr)
+    with redirect_stdout(out), redirect_stderr(err):
+        yield
+        out.flush()
+        err.flush()

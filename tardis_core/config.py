@@ -179,8 +179,9 @@ def _has(sections: Mapping[str, type], key: str) -> bool:
     return section in sections and field in _names(sections[section])
 
 
-def _names(section: type) -> list[str]:
-    return [field.name for field in dataclasses.fields(section)]
+@functools.cache  # a search asks for thousands of settings
+def _names(section: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(section))
 
 
 def _build(

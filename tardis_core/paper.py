@@ -33,7 +33,7 @@ REINFORCE = _tardis("reinforce", estimator__auxiliary=True)
 TABLES: dict[str, tuple[Row, ...]] = {
     "ptb": (
         Row("CW-RNN", 1.46, {"model": "clockwork"}),
-        Row("HF-MRNN", 1.41),
+        Row("HF-MRNN", 1.41, {"model": "mrnn"}),
         Row("ME n-gram", 1.37),
         Row("BatchNorm LSTM", 1.32, {"model": "bnlstm"}),
         Row("Zoneout RNN", 1.27, {"model": "zoneout"}),

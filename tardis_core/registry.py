@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
+from tardis_core import plugins
 from tardis_core.errors import UserError, choices
 
 T = TypeVar("T")
@@ -59,12 +60,12 @@ class Registry(Generic[T]):
         return sorted(self._entries)
 
     def _import_all(self) -> None:
-        if self._imported:
-            return
-        package = importlib.import_module(self._package)
-        for module in pkgutil.walk_packages(package.__path__, f"{self._package}."):
-            importlib.import_module(module.name)
-        self._imported = True
+        if not self._imported:
+            package = importlib.import_module(self._package)
+            for module in pkgutil.walk_packages(package.__path__, f"{self._package}."):
+                importlib.import_module(module.name)
+            self._imported = True
+        plugins.execute_requested()
 
 
 class Names(NamedTuple):
@@ -81,6 +82,8 @@ class Names(NamedTuple):
 
     def all(self) -> list[str]:
         """All names, sorted."""
+        if self.module and plugins.requested():
+            importlib.import_module(self.module)
         loaded = sys.modules.get(self.module)
         if loaded is not None and hasattr(loaded, self.attribute):
             names: list[str] = getattr(loaded, self.attribute).names()

@@ -1,18 +1,20 @@
 """Train a model on a task: `python -m tardis_core.train copy`."""
 
-import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tardis_core import threads
 from tardis_core.cli import (
     EXIT_INTERRUPTED,
     Parser,
+    add_plugin_option,
     command,
     data_parent,
     device_parent,
     setting,
 )
+from tardis_core.config_file import add_config_option, set_words, with_config
 from tardis_core.registry import ESTIMATOR_NAMES, MODEL_NAMES, TASK_NAMES
 from tardis_core.scales import SCALES
 
@@ -26,7 +28,7 @@ examples:
 """
 
 
-def parser() -> Parser:
+def train_parser() -> Parser:
     """The options of the command."""
     parser = Parser(
         prog="python -m tardis_core.train",
@@ -53,8 +55,15 @@ def parser() -> Parser:
         metavar="KEY=VALUE",
         help="change a setting, repeatable; `--set help` lists all of them",
     )
+    add_config_option(parser)
+    add_plugin_option(parser)
     parser.add_argument(
         "--seed", type=int, help="seed of weights, noise and data order (default: 0)"
+    )
+    parser.add_argument(
+        "--tensorboard",
+        action="store_true",
+        help="also write TensorBoard event files to the folder of the run",
     )
     parser.add_argument("--out", metavar="DIR", help="folder of the run (default: a name in runs/)")
     parser.add_argument("--resume", metavar="DIR", help="resume the run in this folder")
@@ -64,7 +73,8 @@ def parser() -> Parser:
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train or resume a run, and print its result."""
-    options = parsed(parser().parse_args(arguments))
+    options = parsed(arguments)
+    threads.wait_passively()
     # Only now: torch takes seconds to import, and a wrong option needs none of it.
     from tardis_core import train_session
 
@@ -75,8 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if run.finished else EXIT_INTERRUPTED
 
 
-def parsed(options: argparse.Namespace) -> dict[str, Any]:
+def parsed(arguments: Sequence[str] | None, parser: Parser | None = None) -> dict[str, Any]:
     """The options by name, with the names of parts checked and `--set` as a dictionary."""
+    parser = parser or train_parser()
+    options = parser.parse_args(with_config(parser, arguments, _run_words))
     for names, name in (
         (TASK_NAMES, options.task),
         (MODEL_NAMES, options.model),
@@ -85,7 +97,17 @@ def parsed(options: argparse.Namespace) -> dict[str, Any]:
         if name is not None:
             names.check(name)
     settings = dict(setting(text) for text in options.set if text != "help")
-    return {**vars(options), "set": settings, "help_settings": "help" in options.set}
+    values = {key: value for key, value in vars(options).items() if key not in ("config", "plugin")}
+    return {**values, "set": settings, "help_settings": "help" in options.set}
+
+
+def _run_words(run: Mapping[str, Any], name: str) -> list[str]:
+    """The options that train the configuration of a run."""
+    named = [(f"--{key}", run.get(key)) for key in ("model", "scale", "seed")]
+    if run.get("estimator") not in (None, "none"):
+        named.append(("--estimator", run["estimator"]))
+    words = [word for flag, value in named if value is not None for word in (flag, str(value))]
+    return words + set_words(run["settings"])
 
 
 if __name__ == "__main__":

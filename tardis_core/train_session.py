@@ -1,5 +1,6 @@
 """One training from its options to its result: what `python -m tardis_core.train` does."""
 
+import os
 import shlex
 import signal
 import sys
@@ -10,8 +11,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, Protocol
 
+import torch
 from tqdm import tqdm
 
+from tardis_core import threads
 from tardis_core.build import load_data
 from tardis_core.commands import data_options
 from tardis_core.config import Config, make_config
@@ -38,6 +41,7 @@ class TrainOptions:
     seed: int | None = None  # None: 0
     out: str | None = None  # None: a name in runs/
     resume: str | None = None
+    tensorboard: bool = False
     device: str = "auto"
     data_dir: str | None = None
     data: str = "auto"
@@ -84,8 +88,13 @@ class TrainingRun(NamedTuple):
 
 def train(options: TrainOptions, observers: Sequence[Observer] = ()) -> TrainingRun:
     """Train or resume a run, and print its progress and its result."""
+    torch.set_num_threads(_recorded_threads(options) or threads.thread_count())
     trainer, folder = _resumed(options) if options.resume else _new(options)
     print(_headline(trainer), flush=True)
+    if options.tensorboard:
+        from tardis_core.training.tensorboard import TensorBoard
+
+        observers = (*observers, TensorBoard())
     for each in observers:
         each.started(trainer, folder.path)
         each.validated(trainer.history)
@@ -102,6 +111,13 @@ def train(options: TrainOptions, observers: Sequence[Observer] = ()) -> Training
         for each in observers:
             each.ended(result)
     return TrainingRun(folder.path, trainer.config, result)
+
+
+def _recorded_threads(options: TrainOptions) -> int | None:
+    """The number of threads of a run that is resumed: the last digits of sums depend on it."""
+    path = Path(options.resume or "")
+    folder = RunFolder(path if os.path.isdir(path) else path.parent)
+    return folder.threads if options.resume and threads.NUMBER not in os.environ else None
 
 
 def print_settings(config: Config) -> None:
@@ -178,9 +194,16 @@ def _headline(trainer: Trainer) -> str:
     return (
         f"{config.task}: {config.system.replace(' ', ' with ')}, {trainer.backend} backend, "
         f"{parameters:,} parameters, scale {config.scale} (change with --scale), "
-        f"seed {config.seed}, on {trainer.device}\n"
+        f"seed {config.seed}, on {_place(trainer)}\n"
         f"data: {data.name}, {data.origin}"
     )
+
+
+def _place(trainer: Trainer) -> str:
+    if trainer.device.type != "cpu":
+        return str(trainer.device)
+    count = torch.get_num_threads()
+    return f"cpu with {count} thread{'s' if count > 1 else ''}"
 
 
 class _Interrupt:

@@ -1,16 +1,20 @@
 """Shared by all tests: one thread per process, no downloads, a cache folder per test run."""
 
+import gc
 import os
 
+import pytest
+
 # Set before torch is imported and inherited by child processes: on two cores, two test processes
-# with two threads each take three times as long.
+# with two threads each take three times as long. Torch itself is not imported here, because the
+# process that only hands out tests would wait for it.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.setdefault("TARDIS_OFFLINE", "1")
 
-import pytest
-import torch
 
-torch.set_num_threads(1)
+def pytest_collection_finish() -> None:
+    """Leave out of garbage collections what was imported: it would take most of their time."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

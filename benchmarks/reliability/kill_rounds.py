@@ -1,111 +1,291 @@
-"""Kill the driver of a sweep at a random moment, resume it, and check the result.
+"""Kill a part of a sweep at a random moment, resume it, and check what is left.
 
-    python -m benchmarks.reliability.kill_rounds --rounds 10
+    python -m benchmarks.reliability.kill_rounds --part driver --rounds 10 --out rounds
+    python -m benchmarks.reliability.kill_rounds --stack ray --part driver --rounds 10 --out rounds
+    python -m benchmarks.reliability.kill_rounds --out rounds --table
 
-Nothing may be lost or exist twice. Prints one row per round; exits with 1 after an error.
+Each round runs in a folder of its own: start, kill one part at a random moment of its life, wait,
+resume by the documented command until it ends, and look at the databases and files, by SQL alone.
+Rounds are kept in `rounds.jsonl` below --out, and a round that is there is not run again.
 """
 
 import argparse
+import json
+import os
 import random
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from orchestrator.execution.result import RESUMED_FROM
-from orchestrator.tracking.events import TrialEnded
-from tests.support.real_sweeps import (
-    doctor,
-    events,
-    expected_rungs,
-    ray_trials,
-    reported,
-    rungs,
-    start,
-    tiny_sweep,
-    violations,
-    wait_for,
-)
+from benchmarks.reliability.checks import ended_in_study, examine, running_in_rdb
+from tests.support.real_sweeps import tiny_sweep
+from tests.support.servers import Server
+from tests.support.victims import descendants, victims
 
-NAME = "s"
+PARTS = ("driver", "group", "worker", "delivery", "raylet", "gcs", "agent", "server")
+STACKS = ("ours", "ray", "optuna")
+# The parts that a stack has.
+PARTS_OF = {
+    "ours": PARTS,
+    "ray": ("driver", "group", "worker", "raylet", "gcs", "agent"),
+    "optuna": ("driver", "group"),
+}
+TRIALS, MORE, SEEDS = 6, 2, 2
+HANG_SECONDS = 600  # nothing that is alive takes longer, even on a busy machine
+STARTS = 4  # at most, by hand: the first, and resumes
 
 
-class Round(NamedTuple):
+@dataclass(frozen=True)
+class Round:
     """Result of one round."""
 
-    killed_at: int  # events in the log when the driver was killed
-    results_before: int
-    rungs_before: int  # entries in ASHA's rungs when the driver was killed
-    repeated: int  # maximum number of results that a trial had to repeat
+    stack: str
+    part: str
+    number: int
+    moment: str  # when the kill came
+    codes: list[int | None]  # exit codes of all starts; None: it hung
+    lost: list[str]
+    doubled: list[str]
+    running: list[str]
+    load: float  # of the machine, averaged over a minute
     seconds: float
-    errors: list[str]
+
+    @property
+    def wrong(self) -> bool:
+        """Whether anything is lost, doubled, left running, or hung."""
+        return bool(self.lost or self.doubled or self.running or None in self.codes)
 
 
-def run_round(folder: Path, trials: int, rng: random.Random) -> Round:
-    """Run a sweep, kill and resume it, and compare."""
-    began = time.monotonic()
-    sweep = folder / "sweeps" / NAME
-    process = start(folder, *tiny_sweep(NAME, trials))
-    # A trial has about 8 events; the moment may be as late as the writing of the report.
-    moment = rng.randrange(1, 6 * trials)
-    wait_for(lambda: len(events(sweep)) >= moment, process)
-    time.sleep(rng.uniform(0, 0.5))
-    process.kill()
-    process.wait()
-    killed_at, before = len(events(sweep)), reported(sweep)
-    over = sum(isinstance(event, TrialEnded) for event in events(sweep)) == trials
+def commands(stack: str, folder: Path, uri: str) -> list[list[str]]:
+    """The commands of the life of a sweep: each is started again until it ends well."""
+    python = [sys.executable, "-m"]
+    if stack != "ours":
+        module = f"benchmarks.reliability.stock_{stack}"
+        return [[*python, module, str(folder), "--trials", str(TRIALS)]]
+    tracking = ["--tracking-uri", uri] if uri else []
+    first = [*python, "orchestrator.sweep", *tiny_sweep("s", TRIALS), *tracking]
+    return [
+        [*first, "--confirm-seeds", str(SEEDS), "--set", "task.test_sequences=16"],
+        [*python, "orchestrator.sweep", "--extend", "s", "--trials", f"+{MORE}"],
+    ]
 
-    process = start(folder, "--resume", NAME)
-    code = process.wait(600)
-    errors = [] if code == 0 else [f"the resumed sweep ended with exit code {code}"]
-    errors += violations(folder, trials) + doctor(folder, NAME)
 
-    results = sum(len(rows) for rows in before.values())
-    if over:  # nothing was left to train, and no rung was used again
-        return Round(killed_at, results, 0, 0, time.monotonic() - began, errors)
-    after, held = reported(sweep), rungs(sweep)
-    at_kill = expected_rungs(before, held)
-    for milestone, recorded in at_kill.items():
-        now = {number: held[milestone].get(number) for number in recorded}
-        if now != recorded:
-            errors.append(f"rung {milestone} was {recorded} and is {now}")
-    if held != expected_rungs(after, held):
-        errors.append("ASHA's rungs differ from the results of the trials")
+def again(command: list[str], folder: Path) -> list[str]:
+    """The command that continues after a kill: the same again if it had not begun.
 
-    repeated = 0
-    for trial in ray_trials(sweep):
-        previous = len(before.get(trial.config["number"], ()))
-        repeated = max(repeated, previous - trial.last_result.get(RESUMED_FROM, 0))
-    if repeated > 1:
-        errors.append(f"a trial repeated {repeated} results")
-    entries = sum(len(recorded) for recorded in at_kill.values())
-    return Round(killed_at, results, entries, repeated, time.monotonic() - began, errors)
+    Ours has begun if the plan has its trials; the stock stacks always repeat the command.
+    """
+    plan = folder / "sweeps" / "s" / "sweep.json"
+    if "orchestrator.sweep" not in command or not plan.exists():
+        return command
+    wanted = TRIALS + (MORE if "--extend" in command else 0)
+    begun = json.loads(plan.read_text())["trials"] == wanted
+    return [*command[:3], "--resume", "s"] if begun else command
+
+
+class Life:
+    """One start after the other in a folder, with one kill among them."""
+
+    def __init__(self, folder: Path, part: str, rng: random.Random) -> None:
+        self.folder, self.part, self.rng = folder, part, rng
+        self.codes: list[int | None] = []
+        self.moment = "never: it had ended"
+
+    def run(self, command: list[str], kill_after: float | None) -> bool:
+        """Run a command to its end, with a kill after so many seconds; whether it ended well."""
+        with open(self.folder / "output.txt", "ab") as output:
+            process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        if kill_after is not None:
+            self._kill(process, kill_after)
+        try:
+            self.codes.append(process.wait(HANG_SECONDS))
+        except subprocess.TimeoutExpired:
+            self.codes.append(None)
+            self._end(process)
+        return self.codes[-1] == 0
+
+    def _kill(self, process: "subprocess.Popen[bytes]", after: float) -> None:
+        """Kill the part as soon as it exists after the moment."""
+        began = time.monotonic()
+        while process.poll() is None:
+            time.sleep(0.05)
+            if time.monotonic() - began < after:
+                continue
+            found = victims(process.pid, self.part)
+            if not found:
+                continue  # it does not exist yet
+            victim = self.rng.choice(found)
+            self.moment = f"{time.monotonic() - began:.1f} s"
+            try:
+                (os.killpg if self.part == "group" else os.kill)(victim, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            return
+
+    def _end(self, process: "subprocess.Popen[bytes]") -> None:
+        for each in [*descendants(process.pid)]:
+            try:
+                os.kill(each.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def tracking_server(folder: Path, needed: bool) -> Iterator[Server | None]:
+    """A server that a round may kill, only if it does."""
+    if not needed:
+        yield None
+        return
+    server = Server(f"sqlite:///{folder}/mlflow.db", folder)
+    with server.running():
+        yield server
+
+
+def run_round(stack: str, part: str, number: int, seed: int, longest: float) -> Round:
+    """Run one life with one kill at a random moment, and look at what is left."""
+    began, rng = time.monotonic(), random.Random(f"{seed}, {stack}, {part}, {number}")
+    folder = Path(tempfile.mkdtemp(prefix=f"kill-{stack}-{part}-"))
+    with tracking_server(folder, part == "server") as server:
+        life = Life(folder, part, rng)
+        every = commands(stack, folder, server.uri if server else "")
+        killed = rng.randrange(len(every))
+        for place, command in enumerate(every):
+            after = rng.uniform(1, longest) if place == killed else None
+            if server is not None and after is not None:
+                _restart(server, after, life)
+                after = None
+            well = life.run(command, after)
+            for _ in range(STARTS - 1):
+                if well or life.codes[-1] is None:
+                    break
+                well = life.run(again(command, folder), None)
+    lost, doubled, running = _examine(stack, folder)
+    if not well and life.codes[-1] is not None:
+        lost = [*lost, f"it cannot be resumed: exit code {life.codes[-1]}"]
+    seconds, load = time.monotonic() - began, os.getloadavg()[0]
+    codes = life.codes
+    result = Round(stack, part, number, life.moment, codes, lost, doubled, running, load, seconds)
+    if result.wrong:
+        print(f"kept for inspection: {folder}", file=sys.stderr)
+    else:
+        shutil.rmtree(folder)
+    return result
+
+
+def _restart(server: Server, after: float, life: Life) -> None:
+    """Kill the tracking server at the moment, and start it again after ten seconds."""
+
+    def restart() -> None:
+        time.sleep(after)
+        server.kill()
+        life.moment = f"{after:.1f} s"
+        time.sleep(10)
+        server.start()
+
+    threading.Thread(target=restart, daemon=True).start()
+
+
+def _examine(stack: str, folder: Path) -> tuple[list[str], list[str], list[str]]:
+    """What is lost, doubled or left running; each sweep of ours is looked at alone."""
+    database = folder / "mlflow.db"
+    if not database.exists():
+        return ["the store"], [], []
+    if stack == "ray":
+        found = examine(database, TRIALS, "valid", "trial_name")
+        return found.lost, found.doubled, found.running
+    if stack == "optuna":
+        found = examine(database, TRIALS, "valid", "number")
+        left = running_in_rdb(folder / "study.db")
+        return found.lost, found.doubled, [*found.running, *left]
+    return _examine_ours(folder, database)
+
+
+def _examine_ours(folder: Path, database: Path) -> tuple[list[str], list[str], list[str]]:
+    lost, doubled, running = [], [], []
+    plans = [json.loads(p.read_text()) for p in sorted(folder.glob("sweeps/*/sweep.json"))]
+    for plan in plans:
+        where = f"tardis.sweep_id={plan['sweep_id']}"
+        found = examine(database, plan["trials"], "valid_bce", "tardis.trial", where)
+        lost += [f"{plan['name']}: {each}" for each in found.lost]
+        doubled += [f"{plan['name']}: {each}" for each in found.doubled]
+        running += [f"{plan['name']}: {each}" for each in found.running]
+    study = ended_in_study(folder / "sweeps" / "s" / "study.log")
+    if study != TRIALS + MORE:
+        lost.append(f"the study has {study} of {TRIALS + MORE} trials")
+    return lost, doubled, running
+
+
+def load(path: Path) -> list[Round]:
+    """The rounds that have been run."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [Round(**json.loads(line)) for line in lines]
+
+
+def table(rounds: list[Round]) -> str:
+    """One row per stack and part, as Markdown."""
+    lines = ["| stack | part | rounds | lost | doubled | left running | hung | clean |"]
+    lines.append("|---|---|---|---|---|---|---|---|")
+    for stack in STACKS:
+        for part in PARTS_OF[stack]:
+            own = [each for each in rounds if (each.stack, each.part) == (stack, part)]
+            if own:
+                counts = [
+                    sum(bool(getattr(each, kind)) for each in own)
+                    for kind in ("lost", "doubled", "running")
+                ]
+                hung = sum(None in each.codes for each in own)
+                clean = sum(not each.wrong for each in own)
+                cells = [stack, part, len(own), *counts, hung, clean]
+                lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
 
 
 def main() -> int:
-    """Run the rounds and print one row each."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--first", type=int, default=1, help="number of the first round")
-    parser.add_argument("--trials", type=int, default=8)
+    """Run the rounds that are missing, and print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--stack", choices=STACKS, default="ours")
+    parser.add_argument("--part", choices=[*PARTS, "all"], default="all")
+    parser.add_argument("--rounds", type=int, default=10, help="rounds per part")
+    parser.add_argument("--out", type=Path, default=Path("rounds"), help="folder of the table")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--longest", type=float, default=60.0, help="latest moment of a kill, in seconds"
+    )
+    parser.add_argument("--table", action="store_true", help="only print the table")
     options = parser.parse_args()
-    failures = 0
-    print("| round | events at the kill | results | in rungs | repeated | seconds | errors |")
-    print("|---|---|---|---|---|---|---|", flush=True)
-    for number in range(options.first, options.first + options.rounds):
-        folder = Path(tempfile.mkdtemp(prefix="kill-round-"))
-        result = run_round(folder, options.trials, random.Random(f"{options.seed}, {number}"))
-        cells = [number, *result[:4], f"{result.seconds:.0f}", "; ".join(result.errors) or "none"]
-        print("| " + " | ".join(map(str, cells)) + " |", flush=True)
-        failures += bool(result.errors)
-        if result.errors:
-            print(f"kept for inspection: {folder}", file=sys.stderr)
-        else:
-            shutil.rmtree(folder)
-    return 1 if failures else 0
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / "rounds.jsonl"
+    chosen = PARTS_OF[options.stack] if options.part == "all" else (options.part,)
+    plan = [] if options.table else [(p, n) for n in range(options.rounds) for p in chosen]
+    for part, number in plan:
+        if any((r.stack, r.part, r.number) == (options.stack, part, number) for r in load(path)):
+            continue
+        result = run_round(options.stack, part, number, options.seed, options.longest)
+        with open(path, "a") as file:
+            file.write(json.dumps(asdict(result)) + "\n")
+        print(json.dumps(asdict(result)), flush=True)
+    rounds = load(path)
+    print(table(rounds))
+    return 1 if any(each.wrong for each in rounds if each.stack == "ours") else 0
 
 
 if __name__ == "__main__":

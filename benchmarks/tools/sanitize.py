@@ -5,6 +5,8 @@ python -m benchmarks.tools.sanitize
 
 import argparse
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.support.sanitizers import PRECISIONS, SANITIZERS, available, check
 
@@ -19,7 +21,9 @@ def main() -> int:
         if not available(sanitizer):
             parser.error(f"-fsanitize={sanitizer} needs a gcc that supports it; none is installed")
         for precision in PRECISIONS:
-            print(f"{sanitizer}, {precision}: {check(sanitizer, precision)}, clean", flush=True)
+            with TemporaryDirectory() as folder:
+                ran = check(sanitizer, precision, Path(folder))
+            print(f"{sanitizer}, {precision}: {ran}, clean", flush=True)
     return 0
 
 

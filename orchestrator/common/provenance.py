@@ -1,11 +1,16 @@
-"""Where a result comes from: the code's commit and the hardware."""
+"""Where a result comes from: the code's commit, the command, the user and the hardware."""
 
+import getpass
 import os
 import platform
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import torch
+
+from orchestrator.common.redaction import masked
 
 
 def git_commit() -> str:
@@ -20,6 +25,20 @@ def git_commit() -> str:
     except (OSError, subprocess.CalledProcessError):
         return os.environ.get("TARDIS_COMMIT") or "unknown"
     return done.stdout.strip()
+
+
+def command_line() -> str:
+    """The command of this process as it was typed, without passwords."""
+    program, *words = sys.orig_argv
+    return masked(shlex.join([Path(program).name, *words]))
+
+
+def user() -> str:
+    """Who runs this process; "unknown" in a container without that user."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
 
 
 def hardware() -> str:

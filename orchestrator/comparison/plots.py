@@ -78,7 +78,7 @@ def _curves(axes: Axes, comparison: ComparisonData, along: str) -> None:
     for group in comparison.groups:
         if group.searched or any(run.curve[along].isna().any() for run in group.runs):
             continue
-        places, values = _aligned(group, along)
+        places, values = aligned_curves(group, along)
         (line,) = axes.plot(places, values.mean(0), label=f"{group.label} ({len(group.runs)})")
         color = line.get_color()
         axes.fill_between(places, values.min(0), values.max(0), alpha=0.15, color=color)
@@ -92,7 +92,7 @@ def _curves(axes: Axes, comparison: ComparisonData, along: str) -> None:
     axes.legend(fontsize=8, title="(runs)", title_fontsize=8)
 
 
-def _aligned(group: Group, along: str) -> tuple[np.ndarray, np.ndarray]:
+def aligned_curves(group: Group, along: str) -> tuple[np.ndarray, np.ndarray]:
     """The curves of a group at common places, between the last start and the first end."""
     curves = [run.curve.sort_values(along) for run in group.runs]
     start = max(curve[along].iloc[0] for curve in curves)

@@ -1,24 +1,22 @@
-"""A comparison as files: tables, plots, and one self-contained page that shows it all."""
+"""A comparison as tables and plots: for the terminal, as files, and with words for a page."""
 
-import base64
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jinja2
 import pandas as pd
 
 from orchestrator.comparison import plots, tables
 from orchestrator.comparison.runs import ComparisonData
-from tardis_core.commands import training_command
 
 PAGE = "report.html"
-TEMPLATE = "comparison.html.j2"
 HEADINGS = {  # of the columns whose name in the CSV file is shorter
     "deviation": "std. deviation",
     "low": "95 % low",
     "high": "95 % high",
+    "iqm": "interquartile mean",
     "best": "best by validation",
+    "probability": "P(better)",
+    "needed": "seeds needed",
     "by": "difference",
     "corrected": "p (Holm)",
 }
@@ -39,7 +37,9 @@ SECTIONS = {
     "differences": Section(
         "Differences",
         "Paired by seed: seeds that only one of the two has are left out. p by permutation, "
-        "corrected for the number of differences by Holm's method.",
+        "corrected for the number of differences by Holm's method. P(better): how likely a run of "
+        "the first is better than one of the second. Seeds needed: to decide with a probability "
+        "of 80 %, if the difference is what it seems.",
     ),
     "by_seed": Section("Every run", "One row per seed."),
     "best_of_n": Section(
@@ -62,17 +62,14 @@ def all_tables(comparison: ComparisonData) -> dict[str, pd.DataFrame]:
     return {name: frame for name, frame in frames.items() if len(frame)}
 
 
-def write(comparison: ComparisonData, folder: Path) -> list[Path]:
-    """Write tables, plots and the page; returns the files."""
+def write_files(comparison: ComparisonData, folder: Path) -> list[Path]:
+    """Write the tables and plots as files; returns them."""
     folder.mkdir(parents=True, exist_ok=True)
-    frames, paths = all_tables(comparison), []
-    for name, frame in frames.items():
+    paths = []
+    for name, frame in all_tables(comparison).items():
         paths.append(folder / f"{name}.csv")
         frame.to_csv(paths[-1], index=False)
-    drawings = plots.draw(comparison, folder)
-    page = folder / PAGE
-    page.write_text(_page(comparison, frames, drawings))
-    return [*paths, *drawings.values(), page]
+    return [*paths, *plots.draw(comparison, folder).values()]
 
 
 def headline(comparison: ComparisonData) -> str:
@@ -88,7 +85,8 @@ def headline(comparison: ComparisonData) -> str:
 def text(comparison: ComparisonData) -> str:
     """The tables for a terminal."""
     frames, metric = all_tables(comparison), comparison.metric.name
-    parts = [headline(comparison), "", _lines(frames["comparison"], metric)]
+    summary = frames["comparison"].drop(columns="iqm")  # a terminal is narrow
+    parts = [headline(comparison), "", _lines(summary, metric)]
     if failures := tables.failures(comparison):
         parts += ["", failures]
     if "differences" in frames:
@@ -101,7 +99,7 @@ def text(comparison: ComparisonData) -> str:
 
 
 def _lines(frame: pd.DataFrame, metric: str) -> str:
-    named = frame.rename(columns=lambda name: _heading(name, metric))
+    named = frame.rename(columns=lambda name: heading(name, metric))
     return named.to_string(index=False, na_rep="-", float_format="{:.4g}".format)
 
 
@@ -111,60 +109,15 @@ def _thinned(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["trials"].map(lambda n: n == last or (n & (n - 1)) == 0)]
 
 
-def _page(
-    comparison: ComparisonData, frames: Mapping[str, pd.DataFrame], drawings: Mapping[str, Path]
-) -> str:
-    # Labels and settings come from users: everything is escaped.
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("orchestrator.comparison"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    metric = comparison.metric.name
-    return environment.get_template(TEMPLATE).render(
-        task=comparison.task,
-        data=comparison.data,
-        headline=headline(comparison),
-        failures=tables.failures(comparison),
-        tables=[
-            {**SECTIONS[name]._asdict(), **_cells(frame, metric)} for name, frame in frames.items()
-        ],
-        plots=[{"title": title, "data": _base64(path)} for title, path in drawings.items()],
-        commands=comparison.commands,
-        training=[(group.label, training_command(group.config)) for group in comparison.groups],
-        settings=_cells(_differing_settings(comparison), metric),
-        environment=sorted(comparison.environment.items()),
-    )
-
-
-def _cells(frame: pd.DataFrame, metric: str) -> dict[str, list[Any]]:
-    """A table as the template wants it: headings, and rows of text."""
-    return {
-        "headings": [_heading(name, metric) for name in frame.columns],
-        "rows": [[_cell(value) for value in row] for row in frame.itertuples(index=False)],
-    }
-
-
-def _heading(column: str, metric: str) -> str:
+def heading(column: str, metric: str) -> str:
+    """The heading of a column for people."""
     return f"mean {metric}" if column == "mean" else HEADINGS.get(column, column)
 
 
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return "-" if value != value else f"{value:.4g}"
-    return str(value)
-
-
-def _differing_settings(comparison: ComparisonData) -> pd.DataFrame:
+def differing_settings(comparison: ComparisonData) -> pd.DataFrame:
     """One row per setting that is not the same in all groups."""
     frame = pd.DataFrame(
         {group.label: group.config.settings() for group in comparison.groups}, dtype=object
     )
     differing = frame[frame.astype(str).nunique(axis=1) > 1]
     return differing.rename_axis("setting").reset_index()
-
-
-def _base64(path: Path) -> str:
-    return base64.b64encode(path.read_bytes()).decode()

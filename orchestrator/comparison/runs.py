@@ -16,6 +16,7 @@ from orchestrator.planning.plan import (
     SweepPlan,
     load_plan,
 )
+from orchestrator.results import headline
 from orchestrator.results.records import Records, TrialRecord
 from orchestrator.tracking.mlflow_store import existing_store
 from tardis_core.config import Config
@@ -65,7 +66,7 @@ class ComparisonData:
     data: str  # its name
     real: bool
     commands: tuple[str, ...]  # that make the comparison again
-    environment: dict[str, str] = field(default_factory=dict)  # versions, hardware
+    facts: dict[str, str] = field(default_factory=dict)  # command, time, data, hardware, versions
 
     @property
     def metric(self) -> Metric:
@@ -111,7 +112,10 @@ def of_records(records: Records) -> ComparisonData | None:
     if not groups:
         return None
     command = f"python -m orchestrator.compare --sweeps {records.plan.name}"
-    return _checked([records.plan.task], groups, [records.tags], (command,))
+    typed = records.commands[0] if records.commands else ""
+    facts = headline.facts(records.tags, typed, records.started, records.last)
+    checked = _checked([records.plan.task], groups, [records.tags], (command,))
+    return replace(checked, facts=facts)
 
 
 def _of_comparison(records: Records, plan: ComparisonPlan) -> list[Group]:
@@ -271,16 +275,11 @@ def _checked(
         names = " and ".join(sorted(f"{name} ({str(sha)[:12]})" for name, sha in data))
         raise UserError(f"only runs on the same data can be compared, not on {names}")
     first = tags[0]
-    environment = {
-        key: value
-        for key, value in first.items()
-        if key.startswith("version.") or key in ("hardware", "git_commit")
-    }
     return ComparisonData(
         tasks[0],
         tuple(groups),
         str(first.get("data", "unknown")),
         first.get("data.real") == "True",
         commands,
-        environment,
+        headline.facts(first, commands[0]),
     )

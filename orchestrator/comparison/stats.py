@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+MOST_SEEDS = 500  # more than that, nobody would train
 RESAMPLES = 2**14  # sign flips: all of them up to 14 pairs, so many random ones above
 
 
@@ -67,6 +68,54 @@ def permutation_test(differences: ArrayLike) -> float:
 def least_p(pairs: ArrayLike) -> np.ndarray:
     """The least p that the permutation test can give for these numbers of pairs."""
     return 2.0 ** (1 - np.asarray(pairs, float))
+
+
+def interquartile_mean(values: ArrayLike) -> float:
+    """The mean of the middle half of the values; of fewer than four, the mean of all.
+
+    As rliable defines it (Agarwal et al. 2021): a quarter of the values, rounded down, is cut off
+    at each end.
+    """
+    return float(stats.trim_mean(np.asarray(values, float), 0.25))
+
+
+def probability_of_improvement(ours: ArrayLike, theirs: ArrayLike, better: str) -> float:
+    """How likely a run of ours is better than one of theirs; a tie counts half.
+
+    As rliable defines it: the share of all pairs of a run of each, which is Mann and Whitney's U
+    divided by the number of pairs. 0.5 means that neither is better.
+    """
+    sign = 1 if better == "higher" else -1
+    first, second = sign * np.asarray(ours, float), sign * np.asarray(theirs, float)
+    return float(stats.mannwhitneyu(first, second).statistic / (len(first) * len(second)))
+
+
+def seeds_needed(
+    differences: ArrayLike, family: int = 1, significance: float = 0.05, power: float = 0.8
+) -> int | None:
+    """How many pairs would decide, if the true difference and its spread are what they seem.
+
+    The least n at which a two-sided paired t test at level significance / family finds a difference
+    of the observed mean and standard deviation with probability `power`, and at which the
+    permutation test can reach that level at all. None if it takes more than `MOST_SEEDS`.
+    """
+    pairs = np.asarray(differences, float)
+    level = significance / family
+    least = int(np.ceil(np.log2(2 / level)))
+    deviation = pairs.std(ddof=1) if len(pairs) > 1 else np.nan
+    if not deviation > 1e-12 * abs(pairs.mean()):  # equal differences, but for rounding
+        return least if len(pairs) > 1 and pairs.mean() else None
+    counts = np.arange(max(least, 2), MOST_SEEDS + 1)
+    enough = counts[t_test_power(abs(pairs.mean()) / deviation, counts, level) >= power]
+    return int(enough[0]) if len(enough) else None
+
+
+def t_test_power(effect: float, pairs: ArrayLike, level: float) -> np.ndarray:
+    """The probability that a two-sided paired t test finds an effect, in standard deviations."""
+    count = np.asarray(pairs, float)
+    critical, shift = stats.t.ppf(1 - level / 2, count - 1), effect * np.sqrt(count)
+    beyond = stats.nct.sf(critical, count - 1, shift) + stats.nct.cdf(-critical, count - 1, shift)
+    return np.asarray(beyond)
 
 
 def holm(p_values: ArrayLike) -> np.ndarray:

@@ -10,9 +10,12 @@ from orchestrator.comparison.runs import ComparisonData, Group
 from orchestrator.comparison.stats import (
     expected_best,
     holm,
+    interquartile_mean,
     least_p,
     mean_interval,
     permutation_test,
+    probability_of_improvement,
+    seeds_needed,
 )
 from tardis_core import paper
 
@@ -53,6 +56,7 @@ def _summary_row(comparison: ComparisonData, group: Group) -> dict[str, Any]:
         "deviation": values.std(ddof=1) if len(values) > 1 else np.nan,
         "low": low,
         "high": high,
+        "iqm": interquartile_mean(values),
         "best": _best_validated(comparison, group),
     }
     if comparison.metric.solved is not None:
@@ -75,7 +79,8 @@ def differences(comparison: ComparisonData) -> pd.DataFrame:
     The p values of the table are one family: `corrected` has them after Holm's correction.
     """
     table = by_seed(comparison)
-    pairs = [_pair(table[list(labels)], comparison) for labels in combinations(table.columns, 2)]
+    every = list(combinations(table.columns, 2))
+    pairs = [_pair(table[list(labels)], comparison, len(every)) for labels in every]
     frame = pd.DataFrame([pair for pair in pairs if pair])
     if frame.empty:
         return frame
@@ -85,13 +90,19 @@ def differences(comparison: ComparisonData) -> pd.DataFrame:
         verdict(row["low"], row["corrected"], row["pairs"], least, len(frame))
         for row, least in zip(frame.to_dict("records"), attainable, strict=True)
     ]
+    frame.loc[frame["verdict"] == "yes", "needed"] = np.nan
+    frame["needed"] = frame.pop("needed")  # as the last column
     order = {label: place for place, label in enumerate(summary(comparison)["system"])}
     ranks = frame[["better", "than"]].map(order.__getitem__)
     return frame.loc[ranks.sort_values(["better", "than"]).index].reset_index(drop=True)
 
 
-def _pair(values: pd.DataFrame, comparison: ComparisonData) -> dict[str, Any] | None:
-    """The difference of two groups, the better one first; None if they share no seed."""
+def _pair(values: pd.DataFrame, comparison: ComparisonData, family: int) -> dict[str, Any] | None:
+    """The difference of two groups, the better one first; None if they share no seed.
+
+    Args:
+        family: number of differences that are tested.
+    """
     first, second = values.columns
     both = values.dropna()
     if both.empty:
@@ -108,7 +119,11 @@ def _pair(values: pd.DataFrame, comparison: ComparisonData) -> dict[str, Any] | 
         "low": low,
         "high": high,
         "pairs": len(gain),
+        "probability": probability_of_improvement(
+            values[first].dropna(), values[second].dropna(), comparison.metric.better
+        ),
         "p": permutation_test(gain),
+        "needed": seeds_needed(gain, family) or np.inf,
     }
 
 

@@ -1,23 +1,36 @@
 """What Ray calls while trials run: their recording, and the release of what Ray keeps of them."""
 
+import errno
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
-from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 from optuna.trial import FrozenTrial
 from ray import tune
 from ray.tune.experiment import Trial
 
 from orchestrator.execution import ray_internals, study
-from orchestrator.execution.result import FAILED, NOTE, OBJECTIVE, RECORDED, ROWS, state_of
+from orchestrator.execution.result import (
+    FAILED,
+    NOTE,
+    OBJECTIVE,
+    RECORDED,
+    ROWS,
+    has_objective,
+    state_of,
+)
 from orchestrator.execution.schedulers.asha import Asha
 from orchestrator.execution.schedulers.base import Scheduler
-from orchestrator.planning.configs import trial_config
+from orchestrator.planning.configs import params_of_config, trial_config
 from orchestrator.planning.plan import SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.recorder import Recorder
 from orchestrator.tracking.states import State
+from tardis_core.commands import training_command
+from tardis_core.config import Config
+from tardis_core.errors import UserError
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +39,8 @@ class TrialEnds(tune.Callback):
     """Both of Ray's ways to say that a trial has ended lead to `ended`.
 
     Where the process that is to resume a trial dies before the trial starts, Ray abandons the
-    trial although it has retries left: such a trial has not ended.
+    trial although it has retries left: such a trial has not ended. Nor has one that could not save
+    its checkpoint because the disk was full.
     """
 
     def ended(self, trial: Trial, state: State) -> None:
@@ -44,7 +58,7 @@ class TrialEnds(tune.Callback):
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        if ray_internals.may_retry(trial):
+        if ray_internals.may_retry(trial) or is_disk_full(trial):
             self.abandoned(trial)
         else:
             self.ended(trial, State.FAILED)
@@ -56,6 +70,7 @@ class RecordTrials(TrialEnds):
     def __init__(self, plan: SweepPlan, folder: Path, scheduler: Scheduler | None) -> None:
         self.plan, self.folder, self.scheduler = plan, folder, scheduler
         self.abandoned_count = 0
+        self.disk_full = False
 
     @property
     def _recorder(self) -> Recorder:
@@ -77,7 +92,11 @@ class RecordTrials(TrialEnds):
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
         number = number_of(trial)
-        tags = {**self.plan.trial_tags(number), MLFLOW_RUN_NAME: self.plan.title(number)}
+        tags = {
+            **self.plan.trial_tags(number),
+            MLFLOW_RUN_NAME: self.plan.title(number),
+            MLFLOW_RUN_NOTE: _note(self.plan, trial),
+        }
         self._recorder.started(number, params_of(self.plan, trial), tags)
 
     def on_trial_result(
@@ -85,16 +104,18 @@ class RecordTrials(TrialEnds):
     ) -> None:
         if result.get(NOTE) and result.get("iterations_since_restore") == 1:
             _log.warning("trial %d: %s", number_of(trial), result[NOTE])
-        self._recorder.measured(number_of(trial), result.get(ROWS, ()))
+        best = {self.plan.best_metric: result[OBJECTIVE]} if has_objective(result) else {}
+        self._recorder.measured(number_of(trial), result.get(ROWS, ()), best)
 
     def abandoned(self, trial: Trial) -> None:
         self.abandoned_count += 1
+        self.disk_full |= is_disk_full(trial)
         _log.warning("trial %d was abandoned by Ray and is requeued", number_of(trial))
 
     def ended(self, trial: Trial, state: State) -> None:
         number, result, error = number_of(trial), trial.last_result or {}, ""
         if state is State.FAILED:
-            error = str(result.get(FAILED) or trial.get_error() or "no result")
+            error = str(result.get(FAILED) or ray_internals.error_of(trial) or "no result")
             if isinstance(self.plan, SearchPlan):
                 study.tell_failed(self.folder, self.plan.name, number)
         tags = {name: result[name] for name in RECORDED if result.get(name)}
@@ -122,14 +143,37 @@ def number_of(trial: Trial) -> int:
     return int(trial.config["number"])
 
 
+def is_disk_full(trial: Trial) -> bool:
+    """Whether a trial failed because it found no room for its checkpoint."""
+    return os.strerror(errno.ENOSPC) in ray_internals.error_of(trial)
+
+
+def _config_of(plan: SweepPlan, trial: Trial) -> Config:
+    return trial_config(plan.task, plan.scale, plan.seed, trial.config["settings"])
+
+
+def _note(plan: SweepPlan, trial: Trial) -> str:
+    """The description of a trial in the MLflow UI."""
+    title = f"{plan.title(number_of(trial))} of the sweep {plan.name}"
+    try:
+        config = _config_of(plan, trial)
+    except UserError as error:
+        return f"{title}: {error}"
+    command = training_command(config, plan.data_dir, plan.data)
+    return (
+        f"{title}: {config.system} on {plan.task}, scale {plan.scale}. To train it again:\n\n"
+        f"```sh\n{command}\n```"
+    )
+
+
 def params_of(plan: SweepPlan, trial: Trial) -> dict[str, Any]:
-    """The resolved settings of a trial by name, with its task, model, estimator, scale and seed."""
-    config = trial_config(plan.task, plan.scale, plan.seed, trial.config["settings"])
-    return {
-        "task": config.task,
-        "model": config.model,
-        "estimator": config.estimator,
-        "scale": config.scale,
-        "seed": config.seed,
-        **config.settings(),
-    }
+    """The resolved settings of a trial by name, with its task, model, estimator, scale and seed.
+
+    Of settings that no network can be built with, there is only what was proposed: the trial fails
+    with the reason.
+    """
+    try:
+        return params_of_config(_config_of(plan, trial))
+    except UserError:
+        proposed = trial.config["settings"]
+        return {"task": plan.task, "scale": plan.scale, "seed": plan.seed, **proposed}

@@ -4,6 +4,7 @@ Each start of a sweep is a Ray experiment of its own there, `trials-0`, `trials-
 trial that was interrupted in one is resumed in the next.
 """
 
+import logging
 import re
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from ray.tune import Checkpoint
 
 from orchestrator.execution.node import filesystem_of
 from orchestrator.planning.plan import SweepPlan
+from tardis_core.errors import UserError
 
+_log = logging.getLogger(__name__)
 CHECKPOINT, BEST = "checkpoint.pt", "best.pt"
 _EXPERIMENT = re.compile(r"trials-(\d+)")
 
@@ -48,17 +51,41 @@ def checkpoints_of(storage: str, number: int) -> list[Checkpoint]:
 
 
 def fetch_best(plan: SweepPlan, number: int) -> Path | None:
-    """Copy the best weights of a trial to the sweep's folder; None if it has none."""
+    """The best weights of a trial, copied to the sweep's folder; None if no whole copy is left.
+
+    Ray keeps them with each of the last checkpoints. A damaged copy is passed over.
+    """
     filesystem, _ = filesystem_of(plan.ray_storage)
     files = [info for infos in _files_of(plan.ray_storage, number) for info in infos]
-    candidates = [info for info in files if info.base_name == BEST]
-    if not candidates:
-        return None
-    newest = max(candidates, key=lambda info: (info.mtime_ns or 0, info.path))
+    copies = [info for info in files if info.base_name == BEST]
     target = plan.folder / "best" / f"trial-{number}" / BEST
+    for info in sorted(copies, key=lambda info: (info.mtime_ns or 0, info.path), reverse=True):
+        if _copy_whole(filesystem, info.path, target):
+            return target
+    return target if target.exists() and _is_whole(target) else None
+
+
+def _copy_whole(filesystem: fs.FileSystem, source: str, target: Path) -> bool:
+    """Copy weights, unless they are damaged: then the file that is there stays."""
+    draft = target.with_name(f"{target.name}.part")
     target.parent.mkdir(parents=True, exist_ok=True)
-    fs.copy_files(newest.path, str(target), filesystem, fs.LocalFileSystem())
-    return target
+    fs.copy_files(source, str(draft), filesystem, fs.LocalFileSystem())
+    if not _is_whole(draft):
+        _log.warning("%s is damaged and is passed over", source)
+        draft.unlink()
+        return False
+    draft.replace(target)
+    return True
+
+
+def _is_whole(weights: Path) -> bool:
+    from tardis_core.training import checkpoint  # only now: listing checkpoints needs no torch
+
+    try:
+        checkpoint.load(weights)
+    except UserError:
+        return False
+    return True
 
 
 def _files_of(storage: str, number: int) -> list[list[fs.FileInfo]]:

@@ -16,11 +16,13 @@ from orchestrator.execution import ray_internals
 from orchestrator.planning.placement import Resources
 from orchestrator.planning.plan import SweepPlan
 from tardis_core.errors import UserError
+from tardis_core.stopping import stop_signals
 
 # Read by Ray when it starts, in this process and in its children.
 RAY_SETTINGS = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "RAY_AIR_NEW_OUTPUT": "0",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the driver handles signals; see tuner.py
     # A task without a GPU sees none: by default it would see all GPUs of its node.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
     # A snapshot of the experiment only at its end: none is ever restored, and the more trials
@@ -133,6 +135,7 @@ def start_ray(address: str | None, log_file: Path) -> list[Resources]:
         raise UserError(
             f"Ray could not be reached or started on {place(address)}: {reason}"
         ) from error
+    stop_signals.listen()  # Ray has installed handlers of its own
     return nodes()
 
 

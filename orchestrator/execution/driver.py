@@ -4,17 +4,21 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from ray import tune
 
 from orchestrator.common import permissions, provenance
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.common.redaction import masked
 from orchestrator.execution import node, preflight
 from orchestrator.execution.cluster import reach, start_ray
+from orchestrator.execution.ray_watch import OnDeath, watching
+from orchestrator.execution.recovery import check_complete
 from orchestrator.execution.tuner import ended, run
 from orchestrator.execution.view import View
 from orchestrator.planning import sweep_data
@@ -30,8 +34,10 @@ from orchestrator.tracking.tracker import Tracker
 from tardis_core.cli import EXIT_FAILED, EXIT_INTERRUPTED
 from tardis_core.data.dataset import Provenance
 from tardis_core.errors import UserError
+from tardis_core.stopping import Interrupted, stop_signals
 
 FLUSH_SECONDS = 60
+STOP_FLUSH_SECONDS = 3  # of a sweep that somebody has asked to stop
 
 # Writes the report of a sweep from its plan, its data and whether it finished; returns what to
 # record of it.
@@ -52,13 +58,32 @@ class Outcome(NamedTuple):
         return EXIT_FAILED if self.failed else 0 if self.finished else EXIT_INTERRUPTED
 
 
-def run_sweep(plan: SweepPlan, address: str | None, conclude: Conclude) -> Outcome:
-    """Run a sweep, whether new or resumed, to its end or until Ctrl-C.
+def run_sweep(
+    plan: SweepPlan,
+    address: str | None,
+    conclude: Conclude,
+    on_death: OnDeath,
+    callbacks: Sequence[tune.Callback] = (),
+) -> Outcome:
+    """Run a sweep, whether new or resumed, to its end or until somebody stops it.
 
     Args:
         address: of an existing Ray cluster; without it one is started on this machine.
         conclude: writes the report when the trials have ended.
+        on_death: what follows if the Ray of this machine dies; see `ray_death`.
+        callbacks: of the user; Ray calls them while the trials run.
     """
+    with stop_signals.listening():
+        return _checked_and_run(plan, address, conclude, on_death, callbacks)
+
+
+def _checked_and_run(
+    plan: SweepPlan,
+    address: str | None,
+    conclude: Conclude,
+    on_death: OnDeath,
+    callbacks: Sequence[tune.Callback],
+) -> Outcome:
     if plan.folder.exists():
         permissions.check_folder(plan.folder)
     reach(address)  # before anything is written
@@ -68,9 +93,10 @@ def run_sweep(plan: SweepPlan, address: str | None, conclude: Conclude) -> Outco
     with _opened(plan) as (log, tracker):
         max_concurrent = slots(plan, start_ray(address, plan.folder / "ray.log"))
         preflight.check(plan, max_concurrent)
+        check_complete(plan, log)
         plan.save()
-    with closing(log):
-        return _run(loaded, max_concurrent, log, tracker, conclude)
+    with closing(log), stop_signals.deferring(), watching(on_death):
+        return _run(loaded, max_concurrent, log, tracker, conclude, callbacks)
 
 
 def _with_recorded_data(plan: SweepPlan) -> SweepPlan:
@@ -85,22 +111,19 @@ def _run(
     log: EventLog,
     tracker: Tracker,
     conclude: Conclude,
+    callbacks: Sequence[tune.Callback] = (),
 ) -> Outcome:
     plan, data, source = loaded
     print(_headline(plan, source, max_concurrent), flush=True)
     log.append(SweepStarted(plan.name, _tags(plan, source), _params(plan)))
     tracker.start()
-    started = time.monotonic()
     try:
-        with View(plan.without_secrets()) as view:
-            run(plan, data, max_concurrent, [view])
-        out_of_time = 0 < plan.time_budget <= time.monotonic() - started
-        finished = ended(plan) >= plan.trials or out_of_time  # otherwise it was Ctrl-C
-        log.append(*conclude(plan, data, finished))
+        finished = _train(plan, data, max_concurrent, callbacks)
+        log.append(*_concluded(conclude, plan, data, finished))
     except BaseException as error:
         with suppress(OSError):  # the disk may still be full
             log.append(SweepEnded("FAILED"))
-        tracker.close(FLUSH_SECONDS)
+        tracker.close(_flush_seconds())
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             raise UserError(
                 f"the disk of {plan.folder} is full; make room and continue with --resume "
@@ -109,7 +132,31 @@ def _run(
         raise
     failed = finished and log.all_failed()
     log.append(SweepEnded("FAILED" if failed else "FINISHED" if finished else "KILLED"))
-    return Outcome(finished, tracker.close(FLUSH_SECONDS), tracker.refused, failed)
+    return Outcome(finished, tracker.close(_flush_seconds()), tracker.refused, failed)
+
+
+def _train(
+    plan: SweepPlan, data: Any, max_concurrent: int, callbacks: Sequence[tune.Callback]
+) -> bool:
+    """Run the trials; whether all have ended, or the time is up."""
+    started = time.monotonic()
+    with View(plan.without_secrets()) as view, suppress(Interrupted):
+        run(plan, data, max_concurrent, [view, *callbacks])
+    out_of_time = 0 < plan.time_budget <= time.monotonic() - started
+    return ended(plan) >= plan.trials or out_of_time
+
+
+def _concluded(conclude: Conclude, plan: SweepPlan, data: Any, finished: bool) -> list[Event]:
+    """The events of the report; a signal skips it, and the next start writes it."""
+    try:
+        with stop_signals.interrupting():
+            return conclude(plan, data, finished)
+    except Interrupted:
+        return []
+
+
+def _flush_seconds() -> float:
+    return FLUSH_SECONDS if stop_signals.number is None else STOP_FLUSH_SECONDS
 
 
 @contextmanager
@@ -167,7 +214,7 @@ def _place(plan: SweepPlan) -> str:
 
 def _params(plan: SweepPlan) -> dict[str, Any]:
     # The URI is where one looks; the candidates are recorded with their trials.
-    hidden = {"tracking_uri", "candidates"}
+    hidden = {"tracking_uri", "candidates", "plugins"}
     values = asdict(plan.without_secrets())
     return {key: value for key, value in values.items() if key not in hidden}
 
@@ -177,6 +224,8 @@ def _tags(plan: SweepPlan, source: Provenance) -> dict[str, str]:
         **plan.tags,
         **DataRecord(source.name, source.sha256, source.real).tags,
         "git_commit": provenance.git_commit(),
+        "command": provenance.command_line(),
+        "user": provenance.user(),
         "hardware": provenance.hardware(),
         **{f"version.{name}": value for name, value in node.versions().items()},
     }

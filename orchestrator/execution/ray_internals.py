@@ -4,11 +4,16 @@ tests/unit/orchestrator/execution/test_ray_internals.py says what is relied on: 
 raising the version of Ray in pyproject.toml.
 """
 
+import os
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import ray
 from ray._private.authentication.authentication_token_setup import (
     maybe_enable_token_auth_if_token_available,
 )
+from ray._private.ray_constants import PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET
 from ray._raylet import GcsClient  # type: ignore[attr-defined]
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, MedianStoppingRule
@@ -24,6 +29,32 @@ def contact_head(address: str) -> None:
     """
     maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
     GcsClient(address=address)
+
+
+def own_services() -> dict[str, bool]:
+    """Whether the raylet and the GCS live, if this process has started them; empty otherwise.
+
+    Without one of them nothing continues, and Ray itself would wait for ever.
+    """
+    processes = _processes()
+    return {
+        name: all(each.process.poll() is None for each in processes[name])
+        for name in (PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET)
+        if name in processes
+    }
+
+
+def kill_services() -> None:
+    """Kill what is left of a Ray that this process has started."""
+    for each in [each for services in _processes().values() for each in services]:
+        with suppress(ProcessLookupError):
+            each.process.kill()
+
+
+def _processes() -> dict[str, list[Any]]:
+    """The processes of a Ray that this process has started, by their kind."""
+    node = ray._private.worker._global_node
+    return {} if node is None else dict(node.all_processes)
 
 
 def rungs(scheduler: ASHAScheduler, bracket: int) -> list[Rung]:
@@ -44,6 +75,14 @@ def remember(rule: MedianStoppingRule, trial: Any, results: list[dict[str, Any]]
 def remembered(rule: MedianStoppingRule, trial: Any) -> list[dict[str, Any]]:
     """The results of a trial that the median rule knows."""
     return rule._results.get(trial, [])
+
+
+def error_of(trial: Trial) -> str:
+    """What Ray has noted of the failures of a trial; it reaches the storage only at the end."""
+    noted = trial.error_file
+    if noted and os.path.isfile(noted):
+        return Path(noted).read_text()
+    return str(trial.get_error() or "")
 
 
 def may_retry(trial: Trial) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from orchestrator.tracking.states import State
 
 OBJECTIVE = "objective"  # best validation metric of the trial so far
+REFUSED = "refused"  # in the configuration of a trial: why its space could not propose one
 FINISHED = "finished"  # True in the last result of a trial that was trained to its end
 FAILED = "failed"  # the reason, in the last result of a trial that cannot continue
 ROWS = "rows"  # the validations that are new since the last result

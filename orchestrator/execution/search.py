@@ -10,7 +10,7 @@ from optuna.trial import Trial
 from ray.tune.search import Searcher
 
 from orchestrator.execution import study
-from orchestrator.execution.result import OBJECTIVE, has_objective, state_of
+from orchestrator.execution.result import OBJECTIVE, REFUSED, has_objective, state_of
 
 _log = logging.getLogger(__name__)
 Space = Callable[[Trial], dict[str, Any]]
@@ -48,8 +48,12 @@ class Search(Searcher):
         if trial_id not in self._trials:
             self._trials[trial_id] = self._abandoned() or self._ask()
         trial = self._trials[trial_id]
-        settings = self._space(trial)
-        return {"number": trial.number, "settings": {**trial.params, **settings}}
+        try:
+            settings, refused = self._space(trial), ""
+        except ValueError as error:  # only this trial fails
+            settings, refused = {}, str(error)
+        proposal = {"number": trial.number, "settings": {**trial.params, **settings}}
+        return {**proposal, REFUSED: refused} if refused else proposal
 
     def _ask(self) -> Trial:
         number = len(self._study.get_trials(deepcopy=False))

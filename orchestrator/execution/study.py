@@ -16,11 +16,17 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from orchestrator.common.journal import append_whole, drop_torn_line
+from orchestrator.common.journal import (
+    append_whole,
+    damaged_lines,
+    drop_torn_line,
+    set_damage_aside,
+)
 from orchestrator.execution import optuna_internals
 from orchestrator.tracking.states import State
+from tardis_core.errors import UserError
 
-STUDY_FILE = "study.log"
+STUDY_FILE, DAMAGED = "study.log", "study.damaged"
 SYNC_SECONDS = 1.0
 
 
@@ -54,7 +60,24 @@ class StudyFile(JournalFileBackend):
 
 def study_storage(folder: Path) -> JournalStorage:
     """The storage of the study in a sweep's folder; `optuna-dashboard` opens the file as it is."""
+    if lines := damaged_lines(folder / STUDY_FILE, _is_log):
+        raise UserError(
+            f"{folder / STUDY_FILE} is damaged in line {lines[0]}; set that aside with: "
+            f"python -m orchestrator.doctor {folder.name} --fix"
+        )
     return JournalStorage(StudyFile(folder / STUDY_FILE))
+
+
+def set_study_damage_aside(folder: Path) -> int:
+    """Move damaged lines of the study to a file of their own; returns how many there were."""
+    return set_damage_aside(folder / STUDY_FILE, _is_log, folder / DAMAGED)
+
+
+def _is_log(line: bytes) -> bool:
+    try:
+        return "op_code" in json.loads(line)
+    except (ValueError, TypeError):
+        return False
 
 
 def create_study(folder: Path, name: str, mode: str, sampler: BaseSampler) -> optuna.Study:

@@ -4,7 +4,7 @@ import copy
 import os
 import resource
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from orchestrator.execution.result import (
     FINISHED,
     NOTE,
     OBJECTIVE,
+    REFUSED,
     RESUMED_FROM,
     ROWS,
 )
@@ -27,6 +28,7 @@ from orchestrator.planning.configs import trial_config
 from tardis_core.build import build_network
 from tardis_core.config import Config
 from tardis_core.errors import Diverged, UserError
+from tardis_core.plugins import request_source
 from tardis_core.training import checkpoint
 from tardis_core.training.best import best_row, phase_start
 from tardis_core.training.loop import Trainer
@@ -46,6 +48,7 @@ def train_trial(
     test: bool,
     retry_smaller_batch: bool,
     storage: str,
+    plugins: Mapping[str, str],
     data: Any,
 ) -> None:
     """The function that Ray trains; `tune.with_parameters` binds all arguments but `config`.
@@ -57,7 +60,10 @@ def train_trial(
             select by what it can see.
         retry_smaller_batch: if memory runs out, compute the batch in twice as many parts.
         storage: where the sweep keeps its checkpoints, possibly with some of this trial.
+        plugins: the source of files that register parts of the user's own, by name.
     """
+    for name, source in plugins.items():
+        request_source(name, source)
     torch.set_num_threads(threads)
     device = assigned_device()
 
@@ -68,6 +74,8 @@ def train_trial(
         return SeedEnsemble(config, data, device, all_seeds, aggregate)
 
     try:
+        if config.get(REFUSED):
+            raise UserError(config[REFUSED])
         resolved = trial_config(task, scale, seed, config["settings"])
         attempt = Attempt(storage, config["number"], test)
         _fit(start, resolved, attempt, retry_smaller_batch)

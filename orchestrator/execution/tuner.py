@@ -1,5 +1,11 @@
 """A sweep on Ray Tune: its trials are run, and those that were interrupted are resumed."""
 
+import errno
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -17,6 +23,7 @@ from orchestrator.execution.trial import train_trial
 from orchestrator.planning.configs import space_of
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import ended_trials
+from tardis_core.stopping import Interrupted, stop_signals
 
 WORKER_RETRIES = 3  # of a trial whose process or node died
 
@@ -30,10 +37,31 @@ def run(plan: SweepPlan, data: Any, max_concurrent: int, callbacks: list[tune.Ca
     trainable, before = _trainable(plan, data), -1
     while before < ended(plan) < plan.trials:
         before, recorder = ended(plan), _recorder(plan)
-        _tuner(plan, trainable, max_concurrent, recorder, callbacks).fit()
-        # If more are left than Ray has abandoned, somebody has stopped the sweep.
-        if plan.trials - ended(plan) > recorder.abandoned_count or plan.time_budget:
+        with _stopped_by_signals():
+            _tuner(plan, trainable, max_concurrent, recorder, callbacks).fit()
+        # If more are left than Ray has abandoned, the sweep was stopped.
+        if recorder.disk_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        left = plan.trials - ended(plan)
+        if stop_signals.number or left > recorder.abandoned_count or plan.time_budget:
             return
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """A context in which a signal makes Tune stop its trials and save what it has."""
+
+    def stop() -> None:
+        if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
+            raise Interrupted  # Tune has not started yet
+        signal.raise_signal(signal.SIGUSR1)  # which Tune reserves for this
+
+    try:
+        with stop_signals.reacting(stop):
+            yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGUSR1, signal.SIG_DFL)  # Tune leaves its handler behind
 
 
 def _trainable(plan: SweepPlan, data: Any) -> Any:
@@ -50,6 +78,7 @@ def _trainable(plan: SweepPlan, data: Any) -> Any:
         test=protocol.test,
         retry_smaller_batch=plan.retry_smaller_batch,
         storage=plan.ray_storage,
+        plugins=plan.plugins,
         data=data,
     )
     return tune.with_resources(bound, resources_of(plan))

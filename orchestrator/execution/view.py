@@ -4,30 +4,24 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 from ray.tune.experiment import Trial
-from rich.console import Console, ConsoleDimensions, Group, RenderableType
+from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
 
 from orchestrator.execution.callbacks import TrialEnds, number_of, params_of
+from orchestrator.execution.drawing import draw, draw_end
 from orchestrator.execution.progress import Row, Snapshot, rows_of
 from orchestrator.execution.result import FAILED, OBJECTIVE, has_objective
 from orchestrator.planning.plan import SweepPlan
 from orchestrator.tracking.event_log import LOG, scan
 from orchestrator.tracking.states import State
-from tardis_core.text import duration
 
 REFRESH_SECONDS = 1.0
 SILENCE_SECONDS = 60.0  # without a terminal: the longest time without a line
-MOST_LEADERS, MOST_RUNNING, MOST_FAILURES = 6, 8, 3
-TRIAL_BAR = 20  # columns
 
 
 class View(TrialEnds):
@@ -50,6 +44,8 @@ class View(TrialEnds):
         traceback: TracebackType | None,
     ) -> None:
         if self._display is not None:
+            # What leads is printed by the command, as a table that stays.
+            self._show(self._display, draw_end(self.snapshot(), _terminal_size().width))
             self._display.stop()
             self._display = None
 
@@ -132,9 +128,12 @@ class View(TrialEnds):
             console = Console(file=sys.stdout)
             self._display = Live(console=console, auto_refresh=False, vertical_overflow="crop")
             self._display.start()
+        self._show(self._display, draw(self.snapshot(), *_terminal_size()))
+
+    def _show(self, display: Live, drawing: RenderableType) -> None:
         # Asked every time: rich would take a COLUMNS of the environment for the size forever.
-        self._display.console.size = size = _terminal_size()
-        self._display.update(render(self.snapshot(), *size), refresh=True)
+        display.console.size = _terminal_size()
+        display.update(drawing, refresh=True)
 
 
 def _terminal_size() -> ConsoleDimensions:
@@ -142,56 +141,3 @@ def _terminal_size() -> ConsoleDimensions:
     with suppress(OSError, ValueError):
         size = os.get_terminal_size(sys.stdout.fileno())
     return ConsoleDimensions(size.columns or 80, size.lines or 24)
-
-
-def render(now: Snapshot, width: int, height: int) -> RenderableType:
-    """The live view: overall progress, running trials, leaders and failures, as fits."""
-    room = height - 4  # below the bar, two lines of text and the cursor
-    columns = now.leaders(width, max(0, min(MOST_LEADERS, room - 1)))
-    room -= len(columns[0]) if columns else 0
-    failed = [number for number, row in now.rows.items() if row.state is State.FAILED]
-    failed = failed[-max(0, min(MOST_FAILURES, room)) :] if room > 0 else []
-    running = [number for number, row in now.rows.items() if row.state is State.RUNNING]
-    running = running[: max(0, min(MOST_RUNNING, room - len(failed)))]
-    parts: list[RenderableType] = [_overall(now), _line(now.summary()), _line(now.best(), "bold")]
-    if running:
-        parts.append(_running(now, running))
-    if columns:
-        parts.append(_table(columns))
-    for number in failed:
-        parts.append(_line(f"{now.plan.title(number)} failed: {now.rows[number].reason}", "red"))
-    return Group(*parts)
-
-
-def _overall(now: Snapshot) -> RenderableType:
-    grid = Table.grid(padding=(0, 1), expand=True)
-    grid.add_column(ratio=1)
-    grid.add_column(no_wrap=True)
-    bar = ProgressBar(total=now.plan.trials, completed=now.done)
-    grid.add_row(bar, f"{now.done / now.plan.trials:.0%} in {duration(now.seconds)}")
-    return grid
-
-
-def _running(now: Snapshot, numbers: Sequence[int]) -> RenderableType:
-    grid = Table.grid(padding=(0, 2))
-    for _ in range(4):
-        grid.add_column(no_wrap=True, overflow="ellipsis")
-    for number in numbers:
-        row, total = now.rows[number], now.plan.reports
-        value = "" if row.value is None else f"{now.plan.metric} {row.value:.4f}"
-        bar = ProgressBar(total=total, completed=row.results, width=TRIAL_BAR)
-        grid.add_row(now.plan.title(number), bar, f"{row.results}/{total}", value)
-    return grid
-
-
-def _table(columns: Sequence[Sequence[str]]) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for head, *_ in columns:
-        table.add_column(head, justify="right", no_wrap=True, overflow="ellipsis")
-    for cells in zip(*(column[1:] for column in columns), strict=True):
-        table.add_row(*(Text(cell) for cell in cells))
-    return table
-
-
-def _line(text: str, style: str = "") -> Text:
-    return Text(text, style, no_wrap=True, overflow="ellipsis")

@@ -3,6 +3,7 @@
 import importlib.metadata
 import shutil
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from mlflow.models import ModelSignature, infer_signature
 from mlflow.types import Schema, TensorSpec
 
 import tardis_core
-from orchestrator.execution.checkpoints import fetch_best
+from orchestrator.planning.plan import SweepPlan
 from orchestrator.results.records import Records
 from orchestrator.results.report import command_of
-from orchestrator.tracking.champion import MEASURED_ON, registered_name
+from orchestrator.results.weights import best_weights
+from orchestrator.tracking.champion import ALIAS, MEASURED_ON, registered_name
 from orchestrator.tracking.events import Event, Model
 from tardis_core.serving.base import PREDICTORS, Predictor, load_predictor
 from tardis_core.tasks.base import TASKS
@@ -33,18 +35,38 @@ def offer_champion(records: Records, data: Any) -> list[Event]:
     Raises:
         OSError: if the storage of the sweep cannot be reached
     """
-    plan, number = records.plan, records.best_trial()
-    if number is None or plan.task not in PREDICTORS.names():
+    plan = records.plan
+    found = best_weights(records) if plan.task in PREDICTORS.names() else None
+    if found is None:
         return []
-    weights = fetch_best(plan, number)
-    if weights is None:
-        return []
+    number, weights = found
     folder = weights.parent / "model"
     save(weights, folder)
     value = records.objective(number)
     assert value is not None, "the best trial has been validated"
-    name, tags = registered_name(plan.task), _tags(records, number, data)
-    return [Model(number, str(folder), name, value, plan.better, tags)]
+    tags = _tags(records, number, data)
+    return [
+        Model(
+            number,
+            str(folder),
+            registered_name(plan.task),
+            value,
+            plan.better,
+            tags,
+            _description(plan, number, value, tags),
+            f"The best models of {plan.task} so far; `{ALIAS}` is the current one. Registered by "
+            "sweeps of tardis-lab.",
+        )
+    ]
+
+
+def _description(plan: SweepPlan, number: int, value: float, tags: Mapping[str, str]) -> str:
+    """A model version in words, and the command that trains it again."""
+    data = tags[MEASURED_ON].partition(",")[0]
+    return (
+        f"{tags['metric']} {value:.4g} on {data}, scale {plan.scale}: {plan.title(number)} of the "
+        f"sweep {plan.name}. To train it again:\n\n```sh\n{tags['command']}\n```"
+    )
 
 
 def _tags(records: Records, number: int, data: Any) -> dict[str, str]:

@@ -4,7 +4,10 @@ RUN is the folder of a run of tardis_core.train, a checkpoint file, the name of 
 trial), or the id of an MLflow run that has its weights among its artifacts.
 """
 
+import math
+import os
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
@@ -60,18 +63,18 @@ def find(run: str, tracking_uri: str) -> RecordedModel:
         tracking_uri: of the store to look up a run id in; empty: the default store.
     """
     path = Path(run)
-    if (path / BEST).is_file():
+    if os.path.isfile(path / BEST):  # of a text that no path can be, too
         return _load(path / BEST, path)
-    if path.is_file():
+    if os.path.isfile(path):
         return _load(path, path.with_suffix(""))
     name = path.name if path.parent == SWEEPS_DIR else run  # sweeps/NAME, as the shell completes it
-    if (SWEEPS_DIR / name / PLAN_FILE).is_file():
+    if os.path.isfile(SWEEPS_DIR / name / PLAN_FILE):
         return _of_sweep(load_plan(name))
     if RUN_ID.fullmatch(run):
         return _of_mlflow(run, tracking_uri or default_tracking_uri())
     raise UserError(
         f"RUN must be the folder of a run with its {BEST}, a checkpoint file, the id of an MLflow "
-        f"run, or a sweep ({', '.join(names_here()) or 'none here'}), not {run!r}"
+        f"run, or a sweep ({', '.join(names_here()) or 'none here'}), not {run[:200]!r}"
     )
 
 
@@ -82,21 +85,32 @@ def _load(weights: Path, folder: Path, recorded: RunAddress | None = None) -> Re
 
 def _of_sweep(plan: SweepPlan) -> RecordedModel:
     """The best trial of a sweep: its weights from Ray, or the copy that the sweep keeps."""
-    number = Records.load(plan).best_trial()
-    if number is None:
+    numbers = Records.load(plan).best_trials()
+    if not numbers:
         raise UserError(f"no trial of the sweep {plan.name!r} is complete yet")
-    folder = plan.folder / "best" / f"trial-{number}"
+    for number in numbers:
+        if (weights := _weights(plan, number)) is None:
+            continue
+        if number != numbers[0]:
+            print(
+                f"the weights of trial {numbers[0]}, the best, are lost or damaged; this is "
+                f"trial {number}, the next",
+                file=sys.stderr,
+            )
+        model = _load(weights, weights.parent, _recorded(plan, number))
+        return replace(model, data_dir=plan.data_dir, data=plan.data)
+    raise UserError(
+        f"the weights of the sweep {plan.name!r} are lost or damaged, both in "
+        f"{masked(plan.ray_storage)} and in {plan.folder / 'best'}"
+    )
+
+
+def _weights(plan: SweepPlan, number: int) -> Path | None:
     try:
-        weights = fetch_best(plan, number) or folder / BEST
+        return fetch_best(plan, number)
     except OSError:  # the storage is away
-        weights = folder / BEST
-    if not weights.is_file():
-        raise UserError(
-            f"the weights of trial {number} of the sweep {plan.name!r} are neither in "
-            f"{masked(plan.ray_storage)} nor in {folder}"
-        )
-    model = _load(weights, folder, _recorded(plan, number))
-    return replace(model, data_dir=plan.data_dir, data=plan.data)
+        weights = plan.folder / "best" / f"trial-{number}" / BEST
+        return weights if weights.is_file() else None
 
 
 def _recorded(plan: SweepPlan, number: int) -> RunAddress | None:
@@ -154,7 +168,7 @@ def record(
     step, now = model.values["update"], int(time.time() * 1000)
     batch = [Metric(clean_name(name), value, now, step) for name, value in metrics.items()]
     try:
-        client.log_batch(run_id, batch)
+        client.log_batch(run_id, [each for each in batch if not _has(client, run_id, each)])
         for path in files:
             client.log_artifact(run_id, str(path), folder)
     except (MlflowException, OSError) as error:
@@ -163,3 +177,12 @@ def record(
             f"{masked(uri)} ({reason(error)})"
         ) from error
     return run_id
+
+
+def _has(client: MlflowClient, run_id: str, metric: Metric) -> bool:
+    """Whether a run has the value at its step already, from an evaluation before."""
+    history = client.get_metric_history(run_id, metric.key)
+    return any(
+        each.step == metric.step and math.isclose(each.value, metric.value, rel_tol=1e-6)
+        for each in history
+    )

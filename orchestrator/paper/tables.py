@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from orchestrator import api
+from orchestrator.comparison import page as comparison_page
 from orchestrator.comparison import plots as comparison_plots
 from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
@@ -112,7 +113,7 @@ class Table(Reproduction):
             prefix = label if len(self.variants) > 1 else ""
             rows += _rows(comparison, prefix)
             verdicts.append(f"{prefix}: {orderings(comparison)}".removeprefix(": "))
-            files += comparison_report.write(comparison, request.folder / label)
+            files += comparison_page.write(comparison, request.folder / label)
             measured_on.append(comparison_report.headline(comparison))
         return Outcome(rows, " ".join(verdicts), "; ".join(measured_on), files)
 

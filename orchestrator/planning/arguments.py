@@ -2,13 +2,15 @@
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.planning.options import OURS, ComparisonOptions, SearchOptions
 from orchestrator.planning.placement import AUTO, MAX_TRIALS_PER_GPU
 from orchestrator.planning.plan import AGGREGATES, SAMPLERS, SCHEDULERS
-from tardis_core.cli import Parser, SettingAction, data_parent
+from tardis_core.cli import Parser, SettingAction, add_plugin_option, data_parent
+from tardis_core.config_file import RunWords, add_config_option, with_config
+from tardis_core.errors import require
 from tardis_core.paper import PAPER_ESTIMATORS
 from tardis_core.registry import ESTIMATOR_NAMES, MODEL_NAMES, TASK_NAMES
 from tardis_core.scales import SCALES
@@ -43,17 +45,36 @@ examples:
 
 def search_options(arguments: Sequence[str] | None = None) -> SearchOptions:
     """The options of a command line of `python -m orchestrator.sweep`."""
-    return SearchOptions(**_values(_search_parser(), arguments))
+    return SearchOptions(**_values(search_parser(), arguments, _search_words))
 
 
 def comparison_options(arguments: Sequence[str] | None = None) -> ComparisonOptions:
     """The options of a command line of `python -m orchestrator.compare`."""
-    values = _values(_comparison_parser(), arguments)
+    values = _values(comparison_parser(), arguments, _comparison_words)
     return ComparisonOptions(**{**values, "candidate": tuple(values.get("candidate", ()))})
 
 
-def _values(parser: Parser, arguments: Sequence[str] | None) -> dict[str, Any]:
-    return vars(parser.parse_args(arguments))
+def _values(parser: Parser, arguments: Sequence[str] | None, run_words: RunWords) -> dict[str, Any]:
+    values = vars(parser.parse_args(with_config(parser, arguments, run_words)))
+    for name, value in values.items():
+        require(value != "", f"--{name.replace('_', '-')} must not be empty")
+    return values
+
+
+def _search_words(run: Mapping[str, Any], name: str) -> list[str]:
+    """A search over the settings of a run's model and estimator, at its scale."""
+    words = ["--models", run.get("model", "tardis"), "--scale", run.get("scale", "small")]
+    estimator = run.get("estimator", "none")
+    return words + ([] if estimator == "none" else ["--estimators", estimator])
+
+
+def _comparison_words(run: Mapping[str, Any], name: str) -> list[str]:
+    """The configuration of a run as a candidate, called like its file."""
+    model, estimator = run.get("model", "tardis"), run.get("estimator", "none")
+    system = model if estimator == "none" else f"{model}:{estimator}"
+    settings = [f"{key}={value}" for key, value in run["settings"].items()]
+    candidate = ",".join([system, f"label={name}", *settings])
+    return ["--candidate", candidate, "--scale", run.get("scale", "small")]
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -68,7 +89,10 @@ def seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(
             f"must be a number with a unit, such as 90s, 30m or 2h, not {text!r}"
         )
-    return float(duration[1]) * UNITS[duration[2]]
+    value = float(duration[1]) * UNITS[duration[2]]
+    if not value:
+        raise argparse.ArgumentTypeError(f"must be more than no time, not {text!r}")
+    return value
 
 
 def gpus(text: str) -> float | str:
@@ -84,7 +108,8 @@ def _parser(**options: Any) -> Parser:
     return Parser(argument_default=argparse.SUPPRESS, **options)
 
 
-def _search_parser() -> Parser:
+def search_parser() -> Parser:
+    """The options of `python -m orchestrator.sweep`."""
     parser = _parser(
         prog="python -m orchestrator.sweep",
         description=SWEEP,
@@ -151,7 +176,8 @@ def _search_parser() -> Parser:
     return parser
 
 
-def _comparison_parser() -> Parser:
+def comparison_parser() -> Parser:
+    """The options of `python -m orchestrator.compare`."""
     parser = _parser(
         prog="python -m orchestrator.compare",
         description=COMPARE,
@@ -191,8 +217,15 @@ def _shared_parent() -> Parser:
     parent = _parser(add_help=False)
     add = parent.add_argument
     add("task", nargs="?", help=f"one of: {', '.join(TASK_NAMES.all())}")
+    add_config_option(parent)
+    add_plugin_option(parent)
     add("--resume", metavar="NAME", help="continue a sweep that was stopped")
     add("--dry-run", action="store_true", help="print the plan and exit")
+    add(
+        "--json",
+        action="store_true",
+        help="print one JSON object at the end; everything else goes to stderr",
+    )
     add("--name", help="name of the sweep (default: task, scale and time)")
     add(
         "--scale",
@@ -200,7 +233,12 @@ def _shared_parent() -> Parser:
         help="sizes and budget (default: paper on GPUs, otherwise small)",
     )
     add("--smoke", dest="scale", action="store_const", const="smoke", help="same as --scale smoke")
-    add("--set", action=SettingAction, metavar="KEY=VALUE", help="a setting of every trial")
+    add(
+        "--set",
+        action=SettingAction,
+        metavar="KEY=VALUE",
+        help="a setting of every trial, repeatable; `--set help` lists all of them",
+    )
     add("--seed", type=int, help="seed of the sweep and the first seed of trials (default: 0)")
     add = parent.add_argument_group("cluster, storage and tracking").add_argument
     add(

@@ -3,6 +3,7 @@
 from typing import Any
 
 import search_spaces
+from orchestrator.common import permissions
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from tardis_core.config import Config, has_setting, make_config
 from tardis_core.errors import UserError
@@ -19,6 +20,18 @@ def trial_config(task: str, scale: str, seed: int, settings: dict[str, Any]) -> 
         settings.get("seed", seed),
         overrides,
     )
+
+
+def params_of_config(config: Config) -> dict[str, Any]:
+    """The settings of a configuration by name, with its task, model, estimator, scale and seed."""
+    return {
+        "task": config.task,
+        "model": config.model,
+        "estimator": config.estimator,
+        "scale": config.scale,
+        "seed": config.seed,
+        **config.settings(),
+    }
 
 
 def base_config(plan: SweepPlan) -> Config:
@@ -47,6 +60,8 @@ def _settings(plan: SearchPlan, guess: dict[str, Any]) -> dict[str, Any]:
 def space_of(plan: SearchPlan) -> search_spaces.BoundSpace:
     """The space of a search, as a function of an Optuna trial."""
     path, task = plan.space_path, plan.task
+    if path and plan.folder.exists():
+        permissions.check_folder(plan.folder)  # before any code of it runs
     try:
         module = search_spaces.load_file(path, task) if path else search_spaces.load(task)
         fixed = search_spaces.fix(module, plan.fixed)

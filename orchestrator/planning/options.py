@@ -1,6 +1,7 @@
 """The options of a sweep and of a comparison: one object, made by the parser or from Python."""
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any
@@ -13,6 +14,7 @@ from tardis_core.paper import PAPER_ESTIMATORS
 from tardis_core.registry import ESTIMATOR_NAMES, MODEL_NAMES, TASK_NAMES, Names
 from tardis_core.scales import SCALES
 
+KINDS = ("model", "estimator")  # what a setting may name besides section.key
 OURS = ("tardis", "lstm")  # models of the rows that the paper's authors trained themselves
 
 
@@ -37,6 +39,9 @@ class SweepOptions:
     data: str = "auto"
     address: str | None = None  # of an existing Ray cluster
     dry_run: bool = False
+    plugin: tuple[str, ...] = ()  # files with parts of the user's own; requested already
+    set_help: bool = False  # only print the settings
+    json: bool = False  # print one object at the end, everything else to stderr
 
     def __post_init__(self) -> None:
         """Raise `UserError` for a value that no sweep can have."""
@@ -47,6 +52,13 @@ class SweepOptions:
             f"unknown scale {self.scale!r}; choose one of: {', '.join(SCALES)}",
         )
         check_source(self.data)
+        require(
+            self.data_dir is None or os.path.isdir(self.data_dir),
+            f"--data-dir must be a folder that exists, not {str(self.data_dir)[:200]!r}",
+        )
+        for key in self.set:
+            check_setting(key, *KINDS)
+        _check_count("seed", self.seed, 0)
         cpus, gpus = self.cpus_per_trial, self.gpus_per_trial
         require(
             cpus is None or 0 <= cpus < math.inf,
@@ -56,6 +68,9 @@ class SweepOptions:
             gpus == AUTO or (not isinstance(gpus, str) and _is_gpu_count(gpus)),
             f"--gpus-per-trial must be {AUTO!r}, a share from 0 to 1 or a whole number, not {gpus}",
         )
+        require(
+            not cpus == gpus == 0, "a trial needs CPUs or GPUs: one of the two must be more than 0"
+        )
         least = "with --autoscale a whole number from 1" if self.autoscale else "not negative"
         require(
             self.concurrency >= int(self.autoscale),
@@ -64,7 +79,7 @@ class SweepOptions:
 
     def check_nothing_but(self, *allowed: str) -> None:
         """Raise `UserError` for options that do not affect a sweep that was started before."""
-        allowed = (*allowed, "address", "dry_run")
+        allowed = (*allowed, "address", "dry_run", "json")
         changed = [each for each in fields(self) if getattr(self, each.name) != _default(each)]
         words = [_flag(each.name) for each in changed if each.name not in allowed]
         require(
@@ -101,6 +116,10 @@ class SearchOptions(SweepOptions):
         _check_choice("sampler", self.sampler, SAMPLERS)
         _check_choice("scheduler", self.scheduler, SCHEDULERS)
         _check_choice("aggregate", self.aggregate, AGGREGATES)
+        require(
+            0 <= self.time_budget < math.inf,
+            f"--time-budget must be a time, not {self.time_budget}",
+        )
         require(0 <= self.grace <= 1, f"--grace must be a share from 0 to 1, not {self.grace}")
 
 
@@ -125,6 +144,15 @@ class ComparisonOptions(SweepOptions):
         require(not (self.runs and self.sweeps), "compare --runs or --sweeps, not both")
 
 
+def check_setting(key: str, *others: str) -> None:
+    """Raise `UserError` unless the key is section.key, or one of the others."""
+    section, _, field = key.partition(".")
+    require(
+        key in others or bool(section and field),
+        f"a setting is section.key=value, such as memory.cells=32, not {key}=...",
+    )
+
+
 def _flag(name: str) -> str:
     return "the task" if name == "task" else f"--{name.replace('_', '-')}"
 
@@ -135,7 +163,7 @@ def _default(option: Field[Any]) -> Any:
 
 def _check_count(name: str, value: int, least: int) -> None:
     rule = f"{_flag(name)} must be a whole number from {least}"
-    require(isinstance(value, int) and value >= least, f"{rule}, not {value}")
+    require(type(value) is int and value >= least, f"{rule}, not {value}")
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 from orchestrator.common.redaction import masked
+from orchestrator.planning.plan_check import check_fields
 from tardis_core.data.disk import replacing, write_atomically
 from tardis_core.errors import UserError
 
@@ -87,6 +88,7 @@ class SweepPlan(ABC):
     tracking_uri: str = ""
     data_dir: str | None = None  # in full once the sweep has begun
     data: str = "auto"
+    plugins: dict[str, str] = field(default_factory=dict)  # the source of files, by name
     data_name: str = ""  # of the data that its trials have; empty before the first start
     data_sha256: str = ""
     sweep_id: str = field(default_factory=new_id)
@@ -100,6 +102,11 @@ class SweepPlan(ABC):
     def experiment(self) -> str:
         """The MLflow experiment that records the sweep."""
         return f"tardis-{self.task}"
+
+    @property
+    def best_metric(self) -> str:
+        """The name in MLflow of the best validation so far, of a trial and of the sweep."""
+        return f"best_valid_{self.metric}"
 
     @property
     def mode(self) -> str:
@@ -147,6 +154,12 @@ class SweepPlan(ABC):
         with replacing(self.folder / PLAN_FILE) as file:
             os.fchmod(file.fileno(), 0o600)  # addresses may hold passwords
             file.write(text.encode())
+
+    def check(self) -> None:
+        """Raise `ValueError` for a value that no plan can have."""
+        check_fields(self)
+        if self.better not in ("lower", "higher"):
+            raise ValueError(f"better is {self.better!r}, neither lower nor higher")
 
     def without_secrets(self) -> Self:
         """The same plan for what others may read: MLflow, and what Ray pickles to its storage."""
@@ -198,6 +211,13 @@ class SearchPlan(SweepPlan):
         if self.space and not (self.folder / PLAN_FILE).exists():
             write_atomically(self.folder / SPACE_FILE, Path(self.space).read_bytes())
         super().save()
+
+    def check(self) -> None:
+        super().check()
+        if self.aggregate not in AGGREGATES:
+            raise ValueError(f"aggregate is {self.aggregate!r}, not one of {', '.join(AGGREGATES)}")
+        if self.grace > 1:
+            raise ValueError(f"grace is {self.grace}, more than 1")
 
     def with_more_trials(self, more: int) -> "SearchPlan":
         """The same search with more trials."""
@@ -267,7 +287,7 @@ def check_name(name: str) -> str:
     if not NAME_RULE.fullmatch(name):
         raise UserError(
             "the name of a sweep has letters, digits, dots, dashes and underscores, at most 80, "
-            f"and begins with a letter or a digit; not {name!r}"
+            f"and begins with a letter or a digit; not {name[:100]!r}"
         )
     return name
 
@@ -297,6 +317,7 @@ def load_plan(name: str) -> SweepPlan:
         )
     try:
         plan = _plan_of(json.loads(path.read_text()))
+        plan.check()
         check_name(plan.sweep_id)  # part of a path, too
         if plan.folder != path.parent:
             raise ValueError(f"it is called {plan.name!r}")

@@ -7,13 +7,20 @@ from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 import search_spaces
+from orchestrator.common import permissions
 from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.planning import sizing
 from orchestrator.planning.arguments import names
 from orchestrator.planning.configs import space_of, trial_config
-from orchestrator.planning.options import ComparisonOptions, SearchOptions, SweepOptions
+from orchestrator.planning.options import (
+    ComparisonOptions,
+    SearchOptions,
+    SweepOptions,
+    check_setting,
+)
 from orchestrator.planning.placement import NO_CLUSTER, Cluster, place, uses_gpus
 from orchestrator.planning.plan import (
+    PLAN_FILE,
     Candidate,
     ComparisonPlan,
     SearchPlan,
@@ -23,10 +30,11 @@ from orchestrator.planning.plan import (
     load_plan,
 )
 from search_spaces.engine.probe import explore
-from tardis_core import paper
+from tardis_core import paper, plugins
 from tardis_core.cli import setting
 from tardis_core.config import has_setting, make_config
-from tardis_core.errors import UserError
+from tardis_core.errors import UserError, require
+from tardis_core.scales import SCALES
 from tardis_core.tasks.base import TASKS
 
 Plan = TypeVar("Plan", bound=SweepPlan)
@@ -56,7 +64,7 @@ def plan_from(
 def _search(options: SearchOptions, cluster: Cluster) -> SweepPlan:
     if options.resume:
         options.check_nothing_but("resume", "data_dir")
-        return _found_at(options.data_dir, load_plan(options.resume))
+        return _found_at(options.data_dir, begun_plan(options.resume))
     if options.extend:
         return _extended(options)
     if not options.task:
@@ -64,14 +72,55 @@ def _search(options: SearchOptions, cluster: Cluster) -> SweepPlan:
     return _new_search(options, cluster)
 
 
+def begun_plan(name: str) -> SweepPlan:
+    """The plan of a sweep that was started before, checked like the options of a new one.
+
+    What a damaged plan would record is worse than nothing: such as a wrong champion.
+    """
+    plan = load_plan(name)
+    try:
+        _check_begun(plan)
+    except UserError as error:
+        raise UserError(
+            f"{plan.folder / PLAN_FILE} is damaged ({error}); restore it or start a new sweep"
+        ) from error
+    return plan
+
+
+def _check_begun(plan: SweepPlan) -> None:
+    metric = TASKS.get(plan.task).metric
+    require(plan.scale in SCALES, f"unknown scale {plan.scale!r}")
+    require(
+        (plan.metric, plan.better) == (metric.name, metric.better),
+        f"the metric of {plan.task} is {metric.name}, and {metric.better} is better, not "
+        f"{plan.metric} and {plan.better}",
+    )
+    match plan:
+        case SearchPlan():
+            permissions.check_folder(plan.folder)
+            _check_trials(plan)
+        case ComparisonPlan():
+            require(
+                plan.trials == len(plan.candidates) * len(plan.seeds),
+                f"{plan.trials} trials are not {len(plan.candidates)} candidates with "
+                f"{len(plan.seeds)} seeds each",
+            )
+            for candidate in plan.candidates:
+                trial_config(plan.task, plan.scale, plan.seed, candidate.settings)
+
+
 def _found_at(directory: str | None, plan: Plan) -> Plan:
-    """The plan of a sweep whose data may have moved."""
+    """The plan of a sweep that goes on: with its plugins, and its data, which may have moved."""
+    if plan.plugins:
+        permissions.check_folder(plan.folder)  # they are executed
+    for name, source in plan.plugins.items():
+        plugins.request_source(name, source)
     return replace(plan, data_dir=directory) if directory else plan
 
 
 def _extended(options: SearchOptions) -> SearchPlan:
     options.check_nothing_but("extend", "trials", "data_dir")
-    plan = _found_at(options.data_dir, load_plan(options.extend))
+    plan = _found_at(options.data_dir, begun_plan(options.extend))
     if not isinstance(plan, SearchPlan):
         raise UserError(
             f"only a search can be extended, and {plan.name} is a comparison; compare again with "
@@ -127,7 +176,9 @@ def _check_trials(plan: SearchPlan) -> None:
     """Raise `UserError` if --set or --space makes all trials of a model and estimator fail."""
     systems: dict[Any, list[dict[str, Any]]] = {}
     try:
-        for probe in explore(space_of(plan).inner, plan.scale, plan.estimators, plan.models):
+        space = space_of(plan)
+        space.first_guesses()
+        for probe in explore(space.inner, plan.scale, plan.estimators, plan.models):
             system = probe.settings.get("model"), probe.settings.get("estimator")
             systems.setdefault(system, []).append(probe.settings)
     except ValueError as error:
@@ -174,11 +225,17 @@ def _common(options: SweepOptions, cluster: Cluster, kind: str = "") -> dict[str
         "retry_smaller_batch": options.retry_smaller_batch,
         "concurrency": options.concurrency,
         "autoscale": options.autoscale,
-        "storage": options.storage or os.environ.get("TARDIS_STORAGE", ""),
+        "storage": _absolute(options.storage or os.environ.get("TARDIS_STORAGE", "")),
         "tracking_uri": options.tracking_uri or default_tracking_uri(),
+        "plugins": plugins.requested(),
         "data_dir": options.data_dir,
         "data": options.data,
     }
+
+
+def _absolute(storage: str) -> str:
+    """A folder as workers on other machines have to call it; a URI as it is."""
+    return storage if not storage or "://" in storage else os.path.abspath(storage)
 
 
 def _default_scale(options: SweepOptions, cluster: Cluster) -> str:
@@ -210,7 +267,7 @@ def _comparison(options: ComparisonOptions, cluster: Cluster) -> ComparisonPlan:
 
 
 def _begun_comparison(name: str) -> ComparisonPlan:
-    plan = load_plan(name)
+    plan = begun_plan(name)
     if not isinstance(plan, ComparisonPlan):
         raise UserError(
             f"{name} is a search; continue it with python -m orchestrator.sweep --resume {name}, "
@@ -252,6 +309,8 @@ def _candidate(text: str) -> Candidate:
     model, _, estimator = system.partition(":")
     parts = {"model": model, **({"estimator": estimator} if estimator else {})}
     settings = dict(setting(each) for each in words)
+    for key in settings:
+        check_setting(key, "label")
     label = settings.pop("label", "") or " ".join([system.replace(":", " "), *words])
     return Candidate(label, {**parts, **settings})
 

@@ -10,7 +10,7 @@ from tardis_core.text import short
 
 def text(records: Records, count: int = 8) -> str:
     """The leading trials for a terminal: the columns that differ, as many as fit."""
-    shown = _leading(records, count)
+    shown = leading(records, count)
     width = shutil.get_terminal_size().columns
     while True:
         lines = shown.to_string(index=False, na_rep="", float_format=short)
@@ -21,7 +21,7 @@ def text(records: Records, count: int = 8) -> str:
 
 def markdown(records: Records, count: int = 8) -> str:
     """The leading trials for the description of the sweep in the MLflow UI."""
-    shown = _leading(records, count)
+    shown = leading(records, count)
     rows = [list(shown.columns), ["---"] * len(shown.columns)]
     for row in shown.itertuples(index=False):
         rows.append(["" if pd.isna(cell) else short(cell) for cell in row])
@@ -32,10 +32,18 @@ def markdown(records: Records, count: int = 8) -> str:
     return "\n".join([f"{plan.trials} trials of {plan.task}: {summary}.", "", *lines])
 
 
-def _leading(records: Records, count: int) -> pd.DataFrame:
+def varying_settings(records: Records) -> list[str]:
+    """The settings in which the trials of a sweep differ."""
+    return _varying(records.table())
+
+
+def _varying(frame: pd.DataFrame) -> list[str]:
+    settings = [name for name in frame.columns if name not in OUTCOME_COLUMNS]
+    return [name for name in settings if frame[name].astype(str).nunique() > 1]
+
+
+def leading(records: Records, count: int) -> pd.DataFrame:
     """The first rows of the table, with the settings in which they differ."""
     frame = records.table().head(count)
-    settings = [name for name in frame.columns if name not in OUTCOME_COLUMNS]
-    varying = [name for name in settings if frame[name].astype(str).nunique() > 1]
-    shown = frame[["number", "state", "objective", "validations", *varying[:6]]]
+    shown = frame[["number", "state", "objective", "validations", *_varying(frame)[:6]]]
     return shown.rename(columns={"objective": records.plan.metric})

@@ -1,5 +1,6 @@
 """Everything a sweep has measured, read once from its event log; also while the sweep runs."""
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -77,6 +78,9 @@ class Records:
     plan: SweepPlan
     trials: dict[int, TrialRecord] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)  # of the sweep: data, versions, hardware
+    commands: list[str] = field(default_factory=list)  # that started and resumed it, as typed
+    started: int | None = None  # milliseconds since 1970
+    last: int | None = None  # time of the last event
     _study: optuna.Study | None = field(default=None, repr=False)
 
     @classmethod
@@ -89,9 +93,11 @@ class Records:
         return records
 
     def _add(self, event: Event) -> None:
+        self.started, self.last = self.started or event.at, event.at
         match event:
             case SweepStarted(tags=tags) | SweepTags(tags=tags):
                 self.tags |= tags
+                self.commands += [tags["command"]] if "command" in tags else []
             case TrialStarted(number=number):
                 trial = self._trial(number)
                 trial.params = dict(event.params) or trial.params
@@ -102,6 +108,12 @@ class Records:
                 trial = self._trial(number)
                 trial.state = State.from_event(event)
                 trial.tags |= event.tags
+
+    def stop_open_trials(self) -> None:
+        """Say that nothing runs any more, of a sweep that has ended and not yet recorded it."""
+        for trial in self.trials.values():
+            if trial.state is State.RUNNING:
+                trial.state = State.STOPPED
 
     def _trial(self, number: int) -> TrialRecord:
         return self.trials.setdefault(number, TrialRecord(number))
@@ -162,11 +174,15 @@ class Records:
 
         Validation alone decides: a model chosen by its test metric would have no test left.
         """
+        return next(iter(self.best_trials()), None)
+
+    def best_trials(self) -> list[int]:
+        """The trial that stands for the sweep, then those that could if its weights were lost."""
         numbers = self.best(len(self.trials))
         if isinstance(self.plan, ComparisonPlan):
             candidate = self._best_candidate(self.plan)
             numbers = [n for n in numbers if self.plan.candidate_of(n).label == candidate]
-        return numbers[0] if numbers else None
+        return numbers
 
     def _best_candidate(self, plan: ComparisonPlan) -> str | None:
         """The label of the candidate with the fewest failed seeds, then the best mean validation.
@@ -200,7 +216,8 @@ class Records:
 
 
 def _add_metrics(trial: TrialRecord, event: Metrics) -> None:
-    if trial.rows and trial.rows[-1]["step"] == event.step:
-        trial.rows[-1] |= event.values
-    else:
-        trial.rows.append({"step": event.step, **event.values})
+    """Add values to the row of their step; what was recovered may come after later steps."""
+    place = bisect_left(trial.rows, float(event.step), key=lambda row: row["step"])
+    if place == len(trial.rows) or trial.rows[place]["step"] != event.step:
+        trial.rows.insert(place, {"step": event.step})
+    trial.rows[place] |= event.values

@@ -1,7 +1,7 @@
 """The pieces of a sweep's report that every kind of sweep has; `orchestrator.api` composes them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,14 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 from orchestrator.execution.checkpoints import fetch_best
 from orchestrator.results import leaderboard
 from orchestrator.results.records import Records
-from orchestrator.tracking.events import Artifact, Event, SweepTags
+from orchestrator.tracking.events import Artifact, Event, SweepMetrics, SweepTags
 from tardis_core.analysis.inspection import inspect_model
 from tardis_core.build import build_task
 from tardis_core.commands import training_command
 from tardis_core.models.base import MODELS
 from tardis_core.training.run_folder import load_checkpoint, load_network
 
+INSPECTION = "inspect"  # the folder of memory plots among the artifacts of a trial
 KEPT_TRIALS = 3  # best trials whose weights are kept with the sweep
 
 
@@ -45,6 +46,15 @@ def description(records: Records) -> SweepTags:
     return SweepTags({MLFLOW_RUN_NOTE: leaderboard.markdown(records)})
 
 
+def best_so_far(records: Records) -> Iterator[Event]:
+    """The best validation as a metric of the sweep, so that sweeps can be ranked in MLflow."""
+    number = records.best_trial()
+    value = None if number is None else records.objective(number)
+    if value is not None:
+        ended = sum(trial.ended for trial in records.trials.values())
+        yield SweepMetrics(ended, {records.plan.best_metric: value})
+
+
 def artifacts_of_best_trials(records: Records, data: Any) -> Iterator[Event]:
     """Weights of the best trials, with plots of how they use their memory.
 
@@ -60,7 +70,18 @@ def artifacts_of_best_trials(records: Records, data: Any) -> Iterator[Event]:
             continue
         yield Artifact(number, str(weights), "checkpoint")
         for plot in _memory_plots(weights, data):
-            yield Artifact(number, str(plot), "inspect")
+            yield Artifact(number, str(plot), INSPECTION)
+
+
+def memory_plots(events: Iterable[Event], number: int | None) -> list[Path]:
+    """The plots of one trial's memory among the artifacts of the best trials."""
+    plots = [
+        Path(event.path)
+        for event in events
+        if isinstance(event, Artifact) and event.number == number
+        if event.artifact_path == INSPECTION
+    ]
+    return [path for path in plots if path.suffix == ".png"]
 
 
 def _memory_plots(weights: Path, data: Any) -> list[Path]:

@@ -5,18 +5,20 @@ Real data outranks a stand-in, and a larger scale a smaller one, so that a smoke
 a real result or blocks it. Every step checks first, so that doing it twice changes nothing.
 """
 
+import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from mlflow import MlflowClient
+from mlflow.entities import LoggedModel
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
+from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from orchestrator.tracking.events import Model
 from tardis_core.scales import SCALES
 
 ALIAS = "champion"
-FOLDER = "model"  # among the artifacts of its run
 # Tags of a version besides those of the event.
 VALUE, MEASURED_ON = "value", "measured_on"
 
@@ -67,12 +69,17 @@ def _rank(tags: Mapping[str, str]) -> tuple[bool, int]:
     return tags["data.real"] == "True", SCALES.index(tags["scale"])
 
 
-def offer(client: MlflowClient, run_id: str, model: Model) -> Verdict:
-    """Register the model among the artifacts of a run if it becomes the champion."""
+def offer(client: MlflowClient, logged: LoggedModel, model: Model) -> Verdict:
+    """Register a logged model if it becomes the champion."""
+    run_id = logged.source_run_id
+    assert run_id is not None, "every model of a sweep belongs to a trial"
     verdict = judge(model, current_champion(client, model.name), run_id)
     if verdict.champion:
-        version = _version_of(client, run_id, model) or _register(client, run_id, model)
+        version = _version_of(client, run_id, model) or _register(client, logged, model)
         client.set_registered_model_alias(model.name, ALIAS, version.version)
+        # So that the page of the logged model leads to the version.
+        registered = json.dumps([{"name": model.name, "version": version.version}])
+        client.set_logged_model_tags(logged.model_id, {MLFLOW_MODEL_VERSIONS: registered})
     return verdict
 
 
@@ -82,12 +89,18 @@ def _version_of(client: MlflowClient, run_id: str, model: Model) -> ModelVersion
     return next((version for version in versions if version.run_id == run_id), None)
 
 
-def _register(client: MlflowClient, run_id: str, model: Model) -> ModelVersion:
+def _register(client: MlflowClient, logged: LoggedModel, model: Model) -> ModelVersion:
     try:
-        client.create_registered_model(model.name)
+        client.create_registered_model(model.name, description=model.family)
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
-    source = f"{client.get_run(run_id).info.artifact_uri}/{FOLDER}"
-    tags = {**model.tags, VALUE: str(model.value), "better": model.better}
-    return client.create_model_version(model.name, source, run_id, tags=tags)
+    # Not models:/ID: the registry would look for that model in MLflow's global store.
+    return client.create_model_version(
+        model.name,
+        logged.artifact_location,
+        logged.source_run_id,
+        tags={**model.tags, VALUE: str(model.value), "better": model.better},
+        description=model.description,
+        model_id=logged.model_id,
+    )

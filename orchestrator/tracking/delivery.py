@@ -1,13 +1,19 @@
 """Delivers a stretch of the event log to MLflow; doing it twice changes nothing."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from mlflow.entities import Metric
-from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
+from mlflow.utils.mlflow_tags import (
+    MLFLOW_GIT_COMMIT,
+    MLFLOW_RUN_NAME,
+    MLFLOW_SOURCE_NAME,
+    MLFLOW_SOURCE_TYPE,
+    MLFLOW_USER,
+)
 
 from orchestrator.common.redaction import masked
 from orchestrator.tracking.event_log import LOG, scan
@@ -17,6 +23,7 @@ from orchestrator.tracking.events import (
     Metrics,
     Model,
     SweepEnded,
+    SweepMetrics,
     SweepStarted,
     SweepTags,
     TrialEnded,
@@ -25,6 +32,7 @@ from orchestrator.tracking.events import (
 )
 from orchestrator.tracking.mlflow_runs import SweepRuns, Update, clean_name, is_refusal
 from orchestrator.tracking.mlflow_store import open_store, reason
+from orchestrator.tracking.states import STATE_TAG, State
 
 REFUSED = "tracking.refused.jsonl"
 WINDOW = 1000  # events at a time
@@ -112,17 +120,21 @@ def fold(events: Iterable[Event]) -> dict[int | None, Update]:
             case SweepStarted():
                 update.resume()
                 update.params |= event.params
-                update.tags |= {MLFLOW_RUN_NAME: event.name, **event.tags}
+                update.tags |= {MLFLOW_RUN_NAME: event.name, **event.tags, **_source(event.tags)}
             case TrialStarted():
                 update.resume()
                 update.params |= event.params
-                update.tags |= event.tags
+                update.tags |= {**event.tags, STATE_TAG: State.RUNNING}
             case Metrics():
                 update.resume()
                 update.metrics += _metrics(event)
+                update.tags |= {STATE_TAG: State.RUNNING}
             case TrialEnded():
-                update.status, update.ended_at = event.status, event.at
-                update.tags |= event.tags
+                state = State.from_event(event)
+                update.status, update.ended_at = state.mlflow_status, event.at
+                update.tags |= {**event.tags, STATE_TAG: state}
+            case SweepMetrics():
+                update.metrics += _metrics(event)
             case SweepEnded():
                 update.status, update.ended_at = event.status, event.at
             case SweepTags():
@@ -134,6 +146,17 @@ def fold(events: Iterable[Event]) -> dict[int | None, Update]:
     return updates
 
 
-def _metrics(event: Metrics) -> list[Metric]:
+def _source(tags: Mapping[str, str]) -> dict[str, str]:
+    """Who started a sweep, with which command and code, under the names that MLflow shows."""
+    names = {
+        "user": MLFLOW_USER,
+        "command": MLFLOW_SOURCE_NAME,
+        "git_commit": MLFLOW_GIT_COMMIT,
+    }
+    source = {name: tags[key] for key, name in names.items() if key in tags}
+    return {**source, MLFLOW_SOURCE_TYPE: "LOCAL"} if source else {}
+
+
+def _metrics(event: Metrics | SweepMetrics) -> list[Metric]:
     values = event.values.items()
     return [Metric(clean_name(name), value, event.at, event.step) for name, value in values]

@@ -7,26 +7,31 @@ at any byte, ignores repetitions, and needs no server.
 
     tracking.jsonl          one event per line
     tracking.sent           how many bytes of it have been delivered
-    tracking.damaged        lines that a broken disk made unreadable, kept aside
+    tracking.damaged        lines that could not be read, moved there by the doctor
 """
 
 import dataclasses
 import fcntl
-import logging
 import os
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
-from orchestrator.common.journal import append_whole, drop_torn_line
+from orchestrator.common.journal import (
+    append_whole,
+    damaged_lines,
+    drop_torn_line,
+    set_damage_aside,
+)
 from orchestrator.tracking.events import (
     Event,
     Metrics,
     SweepEnded,
+    SweepMetrics,
     SweepStarted,
     SweepTags,
     TrialEnded,
@@ -39,22 +44,27 @@ from tardis_core.errors import UserError
 
 LOG, CURSOR, DAMAGED = "tracking.jsonl", "tracking.sent", "tracking.damaged"
 
-logger = logging.getLogger(__name__)
-
 
 def scan(path: Path, offset: int = 0) -> Iterator[tuple[Event, int]]:
-    """The events from `offset` on, each with the offset after it, up to the first broken line."""
+    """The events from `offset` on, each with the offset after it; damaged lines are passed over."""
     with open(path, "rb") as file:
         file.seek(offset)
         for line in file:
             offset += len(line)
-            try:
-                if not line.endswith(b"\n"):
-                    return
-                event = decode(line)
-            except ValueError:
-                return
-            yield event, offset
+            if line.endswith(b"\n") and (event := _event(line)) is not None:
+                yield event, offset
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        return decode(line)
+    except ValueError:
+        return None
+
+
+def is_event(line: bytes) -> bool:
+    """Whether a line of the log can be read."""
+    return _event(line) is not None
 
 
 class _Recorded:
@@ -63,7 +73,7 @@ class _Recorded:
     def __init__(self) -> None:
         self.states: dict[int, State] = {}  # by trial
         self._sweep_runs: bool | None = None  # None before its first start
-        self._steps: dict[tuple[int, str], set[int]] = {}
+        self._steps: dict[tuple[int | None, str], set[int]] = {}  # None: of the sweep
         self._tags: dict[str, str] = {}
 
     def news(self, event: Event) -> Event | None:
@@ -81,13 +91,25 @@ class _Recorded:
                 tags = {key: tag for key, tag in tags.items() if self._tags.get(key) != str(tag)}
                 return dataclasses.replace(event, tags=tags) if tags else None
             case Metrics(number=number, step=step, values=values):
-                values = {
-                    name: value
-                    for name, value in values.items()
-                    if step not in self._steps.get((number, name), ())
-                }
+                values = self._unrecorded(number, step, values)
+                return dataclasses.replace(event, values=values) if values else None
+            case SweepMetrics(step=step, values=values):
+                values = self._unrecorded(None, step, values)
                 return dataclasses.replace(event, values=values) if values else None
         return event
+
+    def _unrecorded(
+        self, number: int | None, step: int, values: Mapping[str, float]
+    ) -> dict[str, float]:
+        return {
+            name: value
+            for name, value in values.items()
+            if step not in self._steps.get((number, name), ())
+        }
+
+    def steps_of(self, number: int) -> set[int]:
+        """The steps at which a trial was measured."""
+        return set().union(*(steps for (trial, _), steps in self._steps.items() if trial == number))
 
     def _is_over(self, number: int) -> bool:
         return self.states.get(number, State.RUNNING) is not State.RUNNING
@@ -108,8 +130,13 @@ class _Recorded:
                 self.states[number] = State.from_event(event)
             case Metrics(number=number, step=step, values=values):
                 self.states[number] = State.RUNNING
-                for name in values:
-                    self._steps.setdefault((number, name), set()).add(step)
+                self._add_steps(number, step, values)
+            case SweepMetrics(step=step, values=values):
+                self._add_steps(None, step, values)
+
+    def _add_steps(self, number: int | None, step: int, names: Iterable[str]) -> None:
+        for name in names:
+            self._steps.setdefault((number, name), set()).add(step)
 
 
 class EventLog:
@@ -134,26 +161,21 @@ class EventLog:
 
     def _load(self) -> None:
         drop_torn_line(self._file)
+        if lines := damaged_lines(self.path, is_event):
+            self._file.close()
+            raise UserError(
+                f"{self.path} is damaged in line {lines[0]}, so that results are missing; rebuild "
+                f"it with: python -m orchestrator.doctor {self.folder.name} --fix"
+            )
         for event, end in scan(self.path):
             self._recorded.add(event)
             self._ends.append(end)
-        self._set_damage_aside()
         try:
             sent = int((self.folder / CURSOR).read_text())
         except (FileNotFoundError, ValueError):
             sent = 0  # sending twice is harmless
         # The offset up to which events have been delivered, moved back to the end of one.
         self.sent = self._ends[bisect_right(self._ends, max(sent, 0)) - 1]
-
-    def _set_damage_aside(self) -> None:
-        """Move whatever follows the last readable event to a file of its own."""
-        self._file.seek(self.end)
-        damaged = self._file.read()
-        if damaged:
-            with open(self.folder / DAMAGED, "ab") as aside:
-                aside.write(damaged)
-            logger.warning("%s was damaged; the rest of it is now in %s", self.path, aside.name)
-            self._file.truncate(self.end)
 
     @property
     def end(self) -> int:
@@ -171,6 +193,21 @@ class EventLog:
         with self._lock:
             states = self._recorded.states.items()
             return sorted(number for number, state in states if state is State.RUNNING)
+
+    def trials(self) -> set[int]:
+        """All trials of which anything is recorded."""
+        with self._lock:
+            return set(self._recorded.states)
+
+    def state(self, number: int) -> State:
+        """The state of a trial; running if nothing is known of it."""
+        with self._lock:
+            return self._recorded.states.get(number, State.RUNNING)
+
+    def steps(self, number: int) -> int:
+        """At how many steps a trial was measured."""
+        with self._lock:
+            return len(self._recorded.steps_of(number))
 
     def all_failed(self) -> bool:
         """Whether there are trials, and every one of them has failed."""
@@ -231,6 +268,19 @@ class EventLog:
         """Let another process open the log."""
         self._file.close()
         _OPEN.pop(self.folder.resolve(), None)
+
+
+def set_log_damage_aside(folder: Path) -> int:
+    """Move damaged lines of the log to a file of their own; returns how many there were.
+
+    Everything is delivered again then: the offset of the cursor has lost its meaning.
+    """
+    with open(folder / LOG, "ab") as file:
+        lock_file(file, wait=False)
+        count = set_damage_aside(folder / LOG, is_event, folder / DAMAGED)
+        if count:
+            (folder / CURSOR).unlink(missing_ok=True)
+    return count
 
 
 _OPEN: dict[Path, EventLog] = {}

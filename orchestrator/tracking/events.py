@@ -73,6 +73,8 @@ class Model(Event):
     value: float
     better: str  # lower | higher
     tags: Mapping[str, str] = field(default_factory=dict)  # see `champion`
+    description: str = ""  # of this model, for people
+    family: str = ""  # what all models of the name are
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,14 @@ class SweepTags(Event):
     """Tags of the sweep that were not known when it started."""
 
     tags: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class SweepMetrics(Event):
+    """What a sweep has come to after so many trials."""
+
+    step: int  # trials that had ended
+    values: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -96,7 +106,7 @@ def encode(event: Event) -> bytes:
     """The event as a line of the log."""
     fields = {each.name: getattr(event, each.name) for each in dataclasses.fields(event)}
     match event:
-        case Metrics(values=values):
+        case Metrics(values=values) | SweepMetrics(values=values):
             fields["values"] = {name: _json_number(float(value)) for name, value in values.items()}
         case Artifact(path=path) | Model(path=path):
             fields["path"] = os.path.abspath(path)
@@ -117,7 +127,7 @@ def decode(line: bytes) -> Event:
     try:
         fields = json.loads(line)
         kind = KINDS[fields.pop("event")]
-        if kind is Metrics:
+        if kind in (Metrics, SweepMetrics):
             fields["values"] = {name: float(value) for name, value in fields["values"].items()}
         return kind(**fields)
     except (AttributeError, KeyError, TypeError) as error:

@@ -3,25 +3,36 @@
 Everything here can be done twice: the tracker repeats what may not have arrived.
 """
 
+import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TypeVar
 
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, Run, RunTag
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
-from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME
+from mlflow.utils.mlflow_tags import (
+    MLFLOW_DATASET_CONTEXT,
+    MLFLOW_GIT_COMMIT,
+    MLFLOW_PARENT_RUN_ID,
+    MLFLOW_RUN_NAME,
+    MLFLOW_SOURCE_NAME,
+    MLFLOW_SOURCE_TYPE,
+    MLFLOW_USER,
+)
 from requests import HTTPError
 
-from orchestrator.tracking import champion
+from orchestrator.tracking import champion, logged_model
 from orchestrator.tracking.events import Artifact, Model
 from orchestrator.tracking.states import ENDING_TAGS
 
 T = TypeVar("T")
 SWEEP, TRIAL = "tardis.sweep_id", "tardis.trial"
+# Tags that a trial has from its sweep.
+INHERITED = (MLFLOW_USER, MLFLOW_SOURCE_NAME, MLFLOW_SOURCE_TYPE, MLFLOW_GIT_COMMIT)
 
 
 class Refused(Exception):
@@ -65,11 +76,14 @@ class _Known:
     id: str
     status: str
     params: set[str]
-    tags: set[str]
+    tags: dict[str, str]
+    has_data: bool  # whether its data set is recorded
 
     @classmethod
     def of(cls, run: Run) -> "_Known":
-        return cls(run.info.run_id, run.info.status, set(run.data.params), set(run.data.tags))
+        data = bool(run.inputs and run.inputs.dataset_inputs)
+        params, tags = set(run.data.params), dict(run.data.tags)
+        return cls(run.info.run_id, run.info.status, params, tags, data)
 
 
 class SweepRuns:
@@ -100,11 +114,13 @@ class SweepRuns:
         if update.resumes and known.status != "RUNNING":
             self._reopen(known, update)
         self._log(known, update)
+        self._log_data(known)
         for artifact in update.artifacts:
             self._upload(known.id, artifact)
         for model in update.models:
-            self._upload(known.id, Artifact(model.number, model.path, champion.FOLDER))
-            champion.offer(self._client, known.id, model)
+            _check_readable(model.path)
+            logged = logged_model.log_model(self._client, known.id, model)
+            champion.offer(self._client, logged, model)
         if update.ended_at is not None:
             self._client.set_terminated(known.id, update.status, update.ended_at)
         known.status = update.status or known.status
@@ -114,16 +130,18 @@ class SweepRuns:
         if number is not None:
             if None not in self:
                 self.apply(None, Update(update.at))
-            tags |= {TRIAL: str(number), MLFLOW_PARENT_RUN_ID: self._runs[None].id}
+            parent = self._runs[None]
+            tags |= {key: parent.tags[key] for key in INHERITED if key in parent.tags}
+            tags |= {TRIAL: str(number), MLFLOW_PARENT_RUN_ID: parent.id}
             name = f"trial {number}"
         name = update.tags.get(MLFLOW_RUN_NAME, name)
         return _Known.of(self._client.create_run(self._experiment_id, update.at, tags, name))
 
     def _reopen(self, known: _Known, update: Update) -> None:
         """Set a run that had ended to running, and remove the tags of its end."""
-        for key in (known.tags & set(ENDING_TAGS)) - update.tags.keys():
+        for key in (known.tags.keys() & set(ENDING_TAGS)) - update.tags.keys():
             self._client.delete_tag(known.id, key)
-            known.tags.remove(key)
+            del known.tags[key]
         if update.ended_at is None:
             self._client.update_run(known.id, "RUNNING")
 
@@ -131,22 +149,31 @@ class SweepRuns:
         """Log parameters, tags and metrics in as few requests as MLflow allows."""
         params = {clean_name(key): clean_text(text, 6000) for key, text in update.params.items()}
         tags = {clean_name(key): clean_text(text, 8000) for key, text in update.tags.items()}
+        changed = {key: text for key, text in tags.items() if known.tags.get(key) != text}
         # In MLflow a parameter cannot change: the first value stays.
         new = [Param(key, text) for key, text in params.items() if key not in known.params]
         for metrics_, params_, tags_ in zip_longest(
             _chunks(update.metrics, 800),
             _chunks(new, 100),
-            _chunks([RunTag(key, text) for key, text in tags.items()], 100),
+            _chunks([RunTag(key, text) for key, text in changed.items()], 100),
             fillvalue=(),
         ):
             self._client.log_batch(known.id, metrics_, params_, tags_)
         known.params |= params.keys()
-        known.tags |= tags.keys()
+        known.tags |= changed
+
+    def _log_data(self, known: _Known) -> None:
+        """Record the data of the sweep as the input of a run, once."""
+        data = data_set(self._runs[None].tags)
+        if data is None or known.has_data:
+            return
+        context = [InputTag(MLFLOW_DATASET_CONTEXT, "training")]
+        self._client.log_inputs(known.id, [DatasetInput(data, context)])
+        known.has_data = True
 
     def _upload(self, run_id: str, artifact: Artifact) -> None:
         path, folder = artifact.path, artifact.artifact_path
-        if not os.access(path, os.R_OK):
-            raise Refused(f"{path} does not exist or cannot be read")
+        _check_readable(path)
         if os.path.isdir(path):
             self._client.log_artifacts(run_id, path, folder)
         else:
@@ -179,6 +206,21 @@ def run_of_trial(client: MlflowClient, sweep_id: str, number: int) -> str | None
     runs = client.search_runs(experiments, query, order_by=["attributes.start_time ASC"])
     used = [run for run in runs if not _is_empty(run)]
     return str(used[0].info.run_id) if used else None
+
+
+def data_set(tags: Mapping[str, str]) -> Dataset | None:
+    """The data of a sweep from the tags of its run, as MLflow wants it; None if they lack it."""
+    if "data" not in tags:
+        return None
+    real, sha256 = tags.get("data.real") == "True", tags.get("data.sha256", "")
+    source = json.dumps({"sha256": sha256} if sha256 else {"generated_by": "tardis_core"})
+    kind = "files" if real and sha256 else "generated"
+    return Dataset(tags["data"], sha256[:12] or "generated", kind, source)
+
+
+def _check_readable(path: str) -> None:
+    if not os.access(path, os.R_OK):
+        raise Refused(f"{path} does not exist or cannot be read")
 
 
 def _is_empty(run: Run) -> bool:

@@ -3,10 +3,7 @@
 import logging
 import os
 import re
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from pathlib import Path
+from contextlib import nullcontext
 
 import sqlalchemy
 from mlflow import MlflowClient
@@ -15,7 +12,8 @@ from mlflow.exceptions import MlflowException
 
 from orchestrator.common.defaults import default_tracking_uri as default_tracking_uri
 from orchestrator.common.redaction import masked
-from orchestrator.tracking.event_log import lock_file
+from orchestrator.tracking.sqlite_store import created
+from orchestrator.tracking.sqlite_store import database_file as database_file
 from tardis_core.errors import UserError, require
 from tardis_core.text import error_line
 
@@ -29,7 +27,6 @@ ENVIRONMENT = {
     "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",  # it could run somebody else's code
 }
 CONNECT_SECONDS = 5
-LOCAL_DISKS = {"btrfs", "ext3", "ext4", "overlay", "tmpfs", "xfs", "zfs"}
 
 
 def prepare_store(tracking_uri: str, experiment: str, artifact_location: str | None = None) -> str:
@@ -58,7 +55,8 @@ def open_store(
 ) -> tuple[MlflowClient, str]:
     """A client of the store and the id of the experiment, which is created if necessary."""
     check_uri(tracking_uri)
-    with _alone_in(tracking_uri):
+    database = database_file(tracking_uri)
+    with nullcontext() if database is None else created(database):
         client = _connect(tracking_uri)
         existing = client.get_experiment_by_name(experiment)
         if existing is None:
@@ -146,40 +144,6 @@ def check_uri(uri: str) -> None:
             f"a tracking URI must be sqlite:///FILE, http://HOST:PORT, https://HOST or "
             f"postgresql://USER@HOST/DATABASE, not {masked(uri)!r}"
         )
-
-
-def database_file(uri: str) -> Path | None:
-    """The file of a SQLite store; None for any other store."""
-    if not uri.startswith("sqlite:///"):
-        return None
-    name = uri.removeprefix("sqlite:///").partition("?")[0]
-    return Path(name) if name not in ("", ":memory:") else None
-
-
-@contextmanager
-def _alone_in(uri: str) -> Iterator[None]:
-    """Lock a SQLite store: MLflow fails if several processes create a database at once."""
-    database = database_file(uri)
-    if database is None:
-        yield
-        return
-    database.parent.mkdir(parents=True, exist_ok=True)
-    with open(database.with_name(f"{database.name}.lock"), "ab") as file:
-        lock_file(file, wait=True)
-        is_new = not database.exists()
-        yield
-        if is_new:
-            _log_ahead(database.resolve())
-
-
-def _log_ahead(database: Path) -> None:
-    """Switch to write-ahead logging, which needs a local disk: faster, and the UI can read."""
-    with suppress(OSError, sqlite3.Error):  # it works without
-        mounts = [line.split()[1:3] for line in Path("/proc/mounts").read_text().splitlines()]
-        below = [(len(root), disk) for root, disk in mounts if database.is_relative_to(root)]
-        if max(below)[1] in LOCAL_DISKS:
-            with closing(sqlite3.connect(database)) as connection:
-                connection.execute("PRAGMA journal_mode=WAL")
 
 
 def _artifacts_beside(uri: str) -> str | None:

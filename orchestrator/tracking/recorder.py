@@ -1,6 +1,6 @@
 """Facts about trials as events of the log, each recorded once; it knows nothing of Ray."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator.common.redaction import masked
@@ -23,10 +23,20 @@ class Recorder:
         """A trial has started or is resumed."""
         self._log.append(TrialStarted(number, params, tags or {}))
 
-    def measured(self, number: int, rows: Iterable[Mapping[str, float]]) -> None:
-        """A trial has been validated; rows that are recorded already are ignored."""
+    def measured(
+        self,
+        number: int,
+        rows: Sequence[Mapping[str, float]],
+        so_far: Mapping[str, float] | None = None,
+    ) -> None:
+        """A trial has been validated; rows that are recorded already are ignored.
+
+        Args:
+            so_far: metrics of the whole trial as they are after the last row.
+        """
         for row in rows:
             values = {name: value for name, value in row.items() if name != "update"}
+            values |= so_far or {} if row is rows[-1] else {}
             self._log.append(Metrics(number, int(row["update"]), values))
 
     def ended(self, number: int, state: State, tags: Mapping[str, str], error: str = "") -> None:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from orchestrator.tracking.events import Status, TrialEnded
 
+STATE_TAG = "state"  # in words, for everyone who looks at the runs in MLflow
 PRUNED_TAG, INTERRUPTED_TAG, ERROR_TAG = "pruned", "interrupted", "error"
 ENDING_TAGS = (ERROR_TAG, PRUNED_TAG, INTERRUPTED_TAG)  # removed when a trial is resumed
 
@@ -43,10 +44,14 @@ class State(StrEnum):
 
     @classmethod
     def from_event(cls, event: TrialEnded) -> "State":
-        """The state in which a trial ended, as the log has it."""
-        if event.status == "KILLED":
-            return cls.PRUNED if PRUNED_TAG in event.tags else cls.STOPPED
-        return {"FINISHED": cls.COMPLETE, "FAILED": cls.FAILED}[event.status]
+        """The state in which a trial ended, as the log has it.
+
+        The tag decides: older versions recorded pruned trials as KILLED.
+        """
+        if PRUNED_TAG in event.tags:
+            return cls.PRUNED
+        ends = {"FINISHED": cls.COMPLETE, "FAILED": cls.FAILED, "KILLED": cls.STOPPED}
+        return ends[event.status]
 
     @property
     def optuna_name(self) -> str:
@@ -62,7 +67,7 @@ class State(StrEnum):
 
 _STATUS: dict[State, Status] = {
     State.COMPLETE: "FINISHED",
-    State.PRUNED: "KILLED",
+    State.PRUNED: "FINISHED",  # MLflow shows anything else as a failure
     State.STOPPED: "KILLED",
     State.FAILED: "FAILED",
 }

@@ -1,21 +1,29 @@
 """Load a space by the name of its task or from a user's file."""
 
+import functools
 import importlib
 import inspect
+import itertools
 import pkgutil
+import signal
 import sys
+import threading
 import tokenize
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, Protocol, cast
 
 import optuna
 
 from search_spaces.engine.task_space import DEFAULT_MODELS
+from tardis_core.stopping import Interrupted
 
 PACKAGE = "search_spaces"
+SECONDS = 30.0  # that a call of a user's function may take
+MOST_GUESSES = 1000
 INTERFACE = "space(trial, scale, estimators)"
 
 
@@ -108,7 +116,13 @@ class FileSpace:
         """The first guesses of the file, if it has any."""
         if self._first_guesses is None:
             return []
-        return list(self._call(self._first_guesses, models, scale, estimators))
+        guesses = self._call(_some_of(self._first_guesses), models, scale, estimators)
+        if len(guesses) > MOST_GUESSES or not all(isinstance(each, dict) for each in guesses):
+            raise ValueError(
+                f"{self.path}: first_guesses must return at most {MOST_GUESSES} dictionaries of "
+                f"values, not {str(guesses[:2])[:80]} ..."
+            )
+        return guesses
 
     def _call(self, function: Callable[..., Any], models: Sequence[str], *arguments: Any) -> Any:
         """Call a function of the file with those of `models` and `task` that it accepts."""
@@ -122,10 +136,11 @@ class FileSpace:
                 "take an argument `models`"
             )
         try:
-            return function(*arguments, **named)
-        except ValueError:
-            raise  # from a fixed setting of the wrong type; the message is complete
-        except Exception as error:
+            with time_limit(SECONDS):
+                return function(*arguments, **named)
+        except (ValueError, Interrupted):
+            raise  # from a fixed setting of the wrong type: the message is complete; or Ctrl-C
+        except BaseException as error:  # also `sys.exit`
             raise ValueError(
                 f"{self.path}: {function.__name__} must not fail, but raised "
                 f"{type(error).__name__}: {error}"
@@ -137,8 +152,11 @@ def _execute(path: str, source: str) -> ModuleType:
     module.__file__ = path
     sys.modules[module.__name__] = module  # dataclasses and enums look up their module here
     try:
-        exec(compile(source, path, "exec"), module.__dict__)
-    except Exception as error:
+        with time_limit(SECONDS):
+            exec(compile(source, path, "exec"), module.__dict__)
+    except Interrupted:
+        raise
+    except BaseException as error:  # also `sys.exit`
         del sys.modules[module.__name__]
         where = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
         reason = error.msg if isinstance(error, SyntaxError) else error
@@ -147,6 +165,35 @@ def _execute(path: str, source: str) -> ModuleType:
             f"{type(error).__name__}: {reason}"
         ) from error
     return module
+
+
+def _some_of(function: Callable[..., Any]) -> Callable[..., list[Any]]:
+    """The function with its results as a list, of a generator that never ends only the first."""
+
+    @functools.wraps(function)
+    def limited(*arguments: Any, **named: Any) -> list[Any]:
+        return list(itertools.islice(function(*arguments, **named), MOST_GUESSES + 1))
+
+    return limited
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """A context that ends with `TimeoutError` if it takes longer; of the main thread alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"it did not end within {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _function(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -12,8 +13,10 @@ from tardis_core.analysis.paths import Paths
 
 SMALL = {"fontsize": 8}
 TICKS = [1, 2, 3, 5, 10, 20, 50]
+PLAIN = style.context("default")  # whatever style others have set in this process
 
 
+@PLAIN
 def draw_cell_lengths(lengths: Mapping[str, np.ndarray], expected: float, path: Path | str) -> None:
     """The paper's figure of the path length in each cell, one panel per kind of memory.
 
@@ -35,6 +38,7 @@ def draw_cell_lengths(lengths: Mapping[str, np.ndarray], expected: float, path: 
     figure.savefig(path, dpi=110)
 
 
+@PLAIN
 def draw_shortest_paths(
     cells: list[int], paths_by_kind: Mapping[str, list[Paths]], distance: int, path: Path | str
 ) -> None:
@@ -62,6 +66,7 @@ def draw_shortest_paths(
     figure.savefig(path, dpi=110)
 
 
+@PLAIN
 def draw_paths_by_distance(lengths: Mapping[str, np.ndarray], path: Path | str, title: str) -> None:
     """Mean length of the shortest path against the distance of two steps."""
     figure = Figure(figsize=(6, 4), layout="constrained")
@@ -83,6 +88,7 @@ def draw_paths_by_distance(lengths: Mapping[str, np.ndarray], path: Path | str, 
     figure.savefig(path, dpi=110)
 
 
+@PLAIN
 def draw_flow(
     norms_by_model: Mapping[str, tuple[Norms, Norms]], path: Path | str, ylabel: str
 ) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Arc
@@ -14,11 +15,13 @@ READ, WRITE, QUIET = "tab:blue", "tab:orange", "0.72"
 ANSWER = "tab:red"
 
 
+@style.context("default")  # whatever style others have set in this process
 def draw_access(access: Access, path: Path | str, title: str = "") -> None:
     """One PNG, time from left to right, the tokens under it: cells, wormholes, gates, usage."""
     access_figure(access, title).savefig(path, dpi=110)
 
 
+@style.context("default")
 def access_figure(access: Access, title: str = "") -> Figure:
     """The same as a figure of matplotlib."""
     gates = access.alpha_T is not None

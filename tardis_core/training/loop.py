@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any
 
@@ -16,7 +16,9 @@ from tardis_core.data.dataset import Provenance
 from tardis_core.errors import Diverged, UserError
 from tardis_core.models.base import State, flatten_state, map_state
 from tardis_core.tasks.base import Batch, Split
+from tardis_core.training import precision
 from tardis_core.training.best import best_row, phase_start
+from tardis_core.training.memory_need import check_memory
 from tardis_core.training.microbatches import Microbatch, join, split
 from tardis_core.training.objective import Objective, objective
 from tardis_core.training.schedule import learning_rate
@@ -51,6 +53,7 @@ class Trainer:
 
     def __init__(self, config: Config, data: Any, device: str = "cpu") -> None:
         self.config, self.device = config, pick_device(device)
+        check_memory(config)
         self.task = build_task(config, data)
         self.provenance: Provenance = self.task.provenance(config.task_settings, data)
         self.network = build_network(config, self.task.signature).to(self.device)
@@ -164,7 +167,8 @@ class Trainer:
         started = time.perf_counter()
         batch = self.task.train_batch(self.update).to(self.device)
         self.network.model.before_batch(self._progress)
-        done = self._differentiate(batch)
+        with precision.products(self.config.training.precision):
+            done = self._differentiate(batch)
         whole = join(done, self._continues)
         norm = self._descend(whole.loss)
         for _, result in done:
@@ -196,9 +200,7 @@ class Trainer:
             return objective(self.network, signature, batch, state, self.generator, self._progress)
 
     def _precision(self) -> AbstractContextManager[Any]:
-        if self.config.training.precision == "float32":
-            return nullcontext()
-        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+        return precision.mixed(self.config.training.precision, self.device)
 
     def _descend(self, loss: float) -> float:
         """One step of the optimiser; nothing is changed if a number is not finite."""

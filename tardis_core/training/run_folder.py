@@ -15,6 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from tardis_core.build import build_network
 from tardis_core.config import Config, config_from_dict
 from tardis_core.data.dataset import Provenance
@@ -79,8 +81,18 @@ class RunFolder:
             "config": trainer.config.to_dict(),
             "data": asdict(trainer.provenance),
             "backend": trainer.backend,
+            "threads": torch.get_num_threads(),
         }
         write_atomically(self.path / "config.json", _json(about))
+
+    @property
+    def threads(self) -> int | None:
+        """The number of threads that the run began with; None if that is not known."""
+        try:
+            count = json.loads((self.path / "config.json").read_bytes()).get("threads")
+        except (OSError, ValueError, AttributeError):
+            return None
+        return count if isinstance(count, int) and count > 0 else None
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write the result of a finished run."""

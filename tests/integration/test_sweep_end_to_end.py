@@ -1,7 +1,7 @@
 """Real sweeps on a real Ray: interrupted, killed without warning, resumed, extended, inspected.
 
-What is interrupted or killed is a process of its own; whatever runs to its end shares one process
-and one Ray, which saves a third of the time.
+What is interrupted or killed is a process of its own and comes first; whatever runs to its end
+shares one process and one Ray. All processes are forked from one that has imported the commands.
 """
 
 import os
@@ -20,9 +20,9 @@ from orchestrator.execution.study import open_study
 from orchestrator.planning.plan import PLAN_FILE, load_plan
 from orchestrator.tracking.events import Metrics
 from orchestrator.tracking.states import State
-from tests.integration import command_server
+from tests.support import command_server
 from tests.support.browser import CHROMIUM, Browser
-from tests.support.mlflow_page import look, served
+from tests.support.mlflow_page import curves, served, trials
 from tests.support.mlflow_stores import fresh_sqlite
 from tests.support.real_sweeps import (
     TINY,
@@ -31,11 +31,11 @@ from tests.support.real_sweeps import (
     reported,
     rungs,
     runs,
-    start,
     tiny_sweep,
     violations,
     wait_for,
 )
+from tests.support.victims import victims
 
 pytestmark = pytest.mark.slow
 SWEEP, COMPARE = "orchestrator.sweep_command", "orchestrator.compare_command"
@@ -45,9 +45,19 @@ UPDATES = TINY["training.updates"]
 
 @pytest.fixture(scope="module")
 def commands():
-    """Runs commands in one process, on one Ray."""
-    with command_server.running() as server:
+    """Runs commands in one process, on one Ray, or forks processes that are stopped."""
+    with command_server.running("orchestrator.api", SWEEP, COMPARE) as server:
         yield server
+
+
+def printed(folder: Path) -> str:
+    """What commands have printed in a folder since the last call."""
+    text = ""
+    for path in (folder / "output.txt", folder / "errors.txt"):
+        if path.exists():
+            text += path.read_text()
+            path.unlink()
+    return text
 
 
 class Life:
@@ -67,11 +77,19 @@ class Life:
         (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
         self.look(name, process.wait(300), killed=number == signal.SIGKILL)
 
+    def lose_raylet(self, process) -> None:
+        """Kill the raylet of a sweep, which then starts Ray again by itself."""
+        wait_for(lambda: victims(process.pid, "raylet"), process)
+        first = len(events(self.sweep))
+        wait_for(lambda: len(events(self.sweep)) > first, process)
+        os.kill(victims(process.pid, "raylet")[0], signal.SIGKILL)
+        said = "Ray has died (its raylet ended)"
+        files = [self.folder / name for name in ("output.txt", "errors.txt")]
+        assert wait_for(lambda: any(said in file.read_text() for file in files), process)
+
     def look(self, name: str, code: int, killed: bool = False) -> None:
         """Note what there is to see; of a killed sweep MLflow need not have everything."""
-        output = self.folder / "output.txt"
-        seen = {"code": code, "output": output.read_text(), "reported": reported(self.sweep)}
-        output.unlink()
+        seen = {"code": code, "output": printed(self.folder), "reported": reported(self.sweep)}
         seen["experiment"] = experiments(str(self.sweep / "ray"))[-1]
         if not killed:
             _, parents, children = runs(self.folder)
@@ -81,13 +99,23 @@ class Life:
 
 
 @pytest.fixture(scope="module")
-def life(tmp_path_factory, commands):
-    """The folder of a sweep after all parts of its life, and what was seen."""
+def stopped_sweep(tmp_path_factory, commands):
+    """A sweep that was interrupted, resumed and killed."""
     folder = tmp_path_factory.mktemp("sweep")
     fresh_sqlite(folder, tmp_path_factory)
     life = Life(folder)
-    life.stop("interrupted", start(folder, *tiny_sweep("s", TRIALS)), signal.SIGINT, after=5)
-    life.stop("killed", start(folder, "--resume", "s"), signal.SIGKILL, after=4)
+    sweep = commands.start(folder, SWEEP, *tiny_sweep("s", TRIALS))
+    life.stop("interrupted", sweep, signal.SIGINT, after=5)
+    resumed = commands.start(folder, SWEEP, "--resume", "s")
+    life.lose_raylet(resumed)
+    life.stop("killed", resumed, signal.SIGKILL, after=2)
+    return life
+
+
+@pytest.fixture(scope="module")
+def life(commands, stopped_sweep, stopped_comparison):
+    """The folder of a sweep after all parts of its life, and what was seen."""
+    life, folder = stopped_sweep, stopped_sweep.folder
     life.look("resumed", commands.run(folder, SWEEP, "--resume", "s"))
     more = ("--extend", "s", "--trials", f"+{MORE}")
     life.look("extended", commands.run(folder, SWEEP, *more))
@@ -117,6 +145,12 @@ def test_a_resumed_and_an_extended_sweep_end_well(life, part):
     assert not seen["wrong"]
 
 
+def test_a_sweep_that_loses_its_raylet_starts_ray_again_and_goes_on(life):
+    output = life[1]["killed"]["output"]
+    assert output.count("up to 2 concurrent") == 2
+    assert "Traceback" not in output
+
+
 def test_no_report_is_lost_on_the_way(life):
     seen = life[1]
     for earlier, later in [
@@ -138,11 +172,28 @@ def test_there_is_one_run_per_trial_and_one_parent(life):
 
 def test_a_finished_trial_has_all_its_steps(life):
     client, _, children = runs(life[0])
-    finished = [run for run in children if run.info.status == "FINISHED"]
+    finished = [run for run in children if run.data.tags["state"] == State.COMPLETE]
     assert finished
     for run in finished:
         history = client.get_metric_history(run.info.run_id, "valid_bce")
         assert max(metric.step for metric in history) == UPDATES
+
+
+def test_sweep_and_trials_can_be_ranked_by_their_best_value(life):
+    _, (parent,), children = runs(life[0])
+    name = "best_valid_bce"
+    assert all(run.data.metrics[name] <= run.data.metrics["valid_bce"] for run in children)
+    complete = [run for run in children if run.data.tags["state"] == State.COMPLETE]
+    assert parent.data.metrics[name] == min(run.data.metrics[name] for run in complete)
+
+
+def test_runs_say_where_they_come_from(life):
+    _, (parent,), children = runs(life[0])
+    for run in [parent, *children]:
+        assert [each.dataset.name for each in run.inputs.dataset_inputs] == ["copy"]
+        assert run.data.tags["mlflow.user"]
+        assert run.data.tags["mlflow.source.name"]
+    assert all("tardis_core.train" in run.data.tags["mlflow.note.content"] for run in children)
 
 
 def test_optuna_and_mlflow_agree(life):
@@ -176,18 +227,18 @@ def test_the_report_is_in_the_folder_and_with_the_parent_run(life):
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium: apt install chromium")
-def test_the_runs_page_shows_the_sweep_its_trials_and_their_metrics(life, tmp_path):
+def test_the_ui_shows_the_trials_best_first_and_their_learning_curves(life, tmp_path):
     folder, _ = life
-    with served("s", folder) as address, Browser(tmp_path / "profile") as browser:
-        rows = look(browser, address, "s")
-    parent, children = rows[0], rows[1:]
-    assert parent["attributes.`Run Name`"] == "s"
-    names = {row["attributes.`Run Name`"] for row in children}
-    assert names == {f"trial {number}" for number in range(TRIALS + MORE)}
-    for row in children:
-        assert float(row["metrics.`valid_bce`"].rstrip("…")) > 0
-        assert row["params.`estimator`"] in ("gumbel", "reinforce")
-        assert int(row["params.`memory.cells`"]) > 0
+    with served(folder) as addresses, Browser(tmp_path / "profile") as browser:  # the newest sweep
+        rows = trials(browser, addresses)
+        charts = curves(browser, addresses)
+    names = [row["attributes.`Run Name`"] for row in rows]
+    assert sorted(names) == [f"trial {number}" for number in range(TRIALS + MORE)]
+    assert {row["tags.`state`"] for row in rows} <= {"complete", "pruned"}
+    values = [float(row["metrics.`best_valid_bce`"].rstrip("…")) for row in rows]
+    assert values == sorted(values)
+    assert {row["params.`estimator`"] for row in rows} <= {"gumbel", "reinforce"}
+    assert charts == [TRIALS + MORE]
 
 
 def test_the_doctor_finds_and_fixes_what_disagrees(life, tmp_path, monkeypatch, capsys):
@@ -215,23 +266,30 @@ def tear_snapshots(trials: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory, commands):
-    """The folder of a comparison of two systems over two seeds, killed and resumed."""
+def stopped_comparison(tmp_path_factory, commands):
+    """The folder of a comparison of two systems over two seeds that was killed."""
     folder = tmp_path_factory.mktemp("compare")
     fresh_sqlite(folder, tmp_path_factory)
-    words = [*("copy", "--smoke", "--name", "c", "--seeds", "2", "--seed", "4")]
+    words = ["copy", "--smoke", "--name", "c", "--seeds", "2", "--seed", "4"]
+    words += ["--concurrency", "1"]  # a second worker would take seconds to start
     words += ["--candidate", "lstm", "--candidate", "tardis:gumbel"]
     settings = {**TINY, "task.test_sequences": 16}
     words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    process = start(folder, *words, command=COMPARE)
+    process = commands.start(folder, COMPARE, *words)
     wait_for(lambda: len(events(folder / "sweeps" / "c")) >= 6, process)
     os.kill(process.pid, signal.SIGKILL)
     process.wait(60)
     tear_snapshots(folder / "sweeps" / "c" / "ray" / "trials-0")
-    code = commands.run(folder, COMPARE, "--resume", "c")
-    output = (folder / "output.txt").read_text()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def compared(commands, stopped_comparison, stopped_sweep):
+    """The folder of the comparison after it was resumed, and all that was printed."""
+    code = commands.run(stopped_comparison, COMPARE, "--resume", "c")
+    output = printed(stopped_comparison)
     assert code == 0, output
-    return folder, output
+    return stopped_comparison, output
 
 
 def test_every_run_of_a_comparison_is_recorded_once_and_all_sides_agree(

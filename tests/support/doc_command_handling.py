@@ -12,8 +12,9 @@ import pytest
 TINY = ("--set", "training.updates=2", "--set", "model.hidden=8", "--set", "training.batch=4")
 SMALL = {
     "tardis_core.train": ("--scale", "smoke", *TINY),
-    "tardis_core.ngram": ("--orders", "1,2"),
+    "tardis_core.ngram": ("--orders", "1,2", "--epochs", "1", "--rows", "4096"),
     "benchmarks.tools.coverage": ("--simulations", "2"),
+    "benchmarks.tools.sample_sweep": ("--trials", "12"),
     # Makes the plan, loads the data and trains two updates. The tests in RUN_BY_ANOTHER_TEST
     # run whole sweeps on Ray.
     "orchestrator.sweep": ("--smoke", "--dry-run"),
@@ -108,6 +109,7 @@ NOT_RUN = {
     "python -m benchmarks.speed.gpu_kernels": "compiles for minutes, and changes the page",
     "python -m benchmarks.speed.step --device cuda": "needs a GPU",
     "python -m benchmarks.tools.mutants": "runs the tests of every mutant",
+    "python -m benchmarks.tools.report_load": "needs chromium and a large sweep",
     "python -m orchestrator.doctor --gpu": "needs a cluster with GPUs",
     "python -m pytest": "runs this test",
     "make test": "runs this test",

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.support.browser import Browser
 from tests.support.servers import free_port, wait_until_healthy
@@ -24,12 +25,25 @@ Object.values([...document.querySelectorAll(".ag-row")].reduce((rows, row) => {
 """
 
 
+CURVES = """
+[...document.querySelectorAll(".js-plotly-plot")]
+    .map(plot => new Set(plot.data.map(line => line.uuid || line.name)).size)
+"""
+
+
+class Addresses(NamedTuple):
+    """What the command prints."""
+
+    table: str
+    curves: str
+
+
 @contextmanager
-def served(name: str, folder: Path) -> Iterator[str]:
-    """Run `python -m orchestrator.ui NAME` in a folder; yields the address that it prints."""
+def served(folder: Path, *name: str) -> Iterator[Addresses]:
+    """Run `python -m orchestrator.ui [NAME]` in a folder; yields the addresses that it prints."""
     port = free_port()
     server = subprocess.Popen(
-        [sys.executable, "-m", "orchestrator.ui", name, "--port", str(port)],
+        [sys.executable, "-m", "orchestrator.ui", *name, "--port", str(port)],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         stdout=subprocess.PIPE,
@@ -39,20 +53,26 @@ def served(name: str, folder: Path) -> Iterator[str]:
     )
     try:
         assert server.stdout is not None
-        address = server.stdout.readline().removeprefix("open ").strip()
+        lines = [server.stdout.readline().rsplit(" ", 1)[-1].strip() for _ in range(2)]
         wait_until_healthy(f"http://127.0.0.1:{port}", server)
-        yield address
+        yield Addresses(*lines)
     finally:
         os.killpg(server.pid, signal.SIGKILL)
         server.wait()
 
 
-def look(browser: Browser, address: str, sweep: str) -> list[dict[str, str]]:
-    """Open the runs page and expand the sweep; returns the rows of the table by column."""
+def trials(browser: Browser, addresses: Addresses) -> list[dict[str, str]]:
+    """Open the table of a sweep; returns its rows by column, from top to bottom."""
     browser.before_every_page(ASSISTANT_SEEN)
-    browser.open(address)
-    row = '[...document.querySelectorAll(".ag-row")].find(row => row.innerText.includes("%s"))'
-    browser.wait_for(f"!!({row % sweep})")
-    browser.run(f"({row % sweep}).querySelector('[col-id*=\"Run Name\"] button').click()")
-    browser.wait_for(f"!!({row % 'trial 0'})")
+    browser.open(addresses.table)
+    browser.wait_for("document.querySelectorAll('.ag-row [col-id*=best_valid]').length > 0")
     return list(browser.run(ROWS))
+
+
+def curves(browser: Browser, addresses: Addresses) -> list[int]:
+    """Open the charts of a sweep; returns the number of lines in each of them."""
+    browser.before_every_page(ASSISTANT_SEEN)
+    browser.open("about:blank")  # the other page has the same address but for what follows the #
+    browser.open(addresses.curves)
+    browser.wait_for(f"({CURVES}).some(lines => lines > 0)")
+    return list(browser.run(CURVES))

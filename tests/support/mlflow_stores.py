@@ -1,5 +1,6 @@
 """For the tests of tracking: the events of a sweep, and checks of what a store contains."""
 
+import functools
 import math
 import multiprocessing
 import shutil
@@ -9,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import sqlalchemy
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from mlflow.store.db.utils import InitialBase
 
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import (
@@ -22,6 +25,7 @@ from orchestrator.tracking.events import (
     TrialStarted,
 )
 from orchestrator.tracking.mlflow_store import prepare_store
+from orchestrator.tracking.sqlite_store import database_file
 from orchestrator.tracking.tracker import Tracker
 
 EXPERIMENT, SWEEP = "tardis", "ptb-1"
@@ -46,20 +50,38 @@ def quick_processes() -> multiprocessing.context.ForkServerContext:
 def fresh_sqlite(folder: Path, factory: pytest.TempPathFactory) -> str:
     """The URI of an empty SQLite store, copied from a template: creating one takes seconds."""
     base = factory.getbasetemp()
-    shared = (
-        base.parent if base.name.startswith("popen-") else base
-    )  # shared by the workers of xdist
-    template = shared / "mlflow-template" / "mlflow.db"
-    if not template.exists():
-        _create_by_two_processes(f"sqlite:///{template}")
-    prepare_store(f"sqlite:///{template}", "template")  # waits if another worker is creating it
+    shared = base.parent if base.name.startswith("popen-") else base  # by the workers of xdist
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(template, folder / "mlflow.db")
+    shutil.copy(_template(shared / "mlflow-template" / "mlflow.db"), folder / "mlflow.db")
     return f"sqlite:///{folder / 'mlflow.db'}"
 
 
+@functools.cache
+def _template(path: Path) -> Path:
+    """An empty store, created once per test run."""
+    if not path.exists():
+        _create_by_two_processes(f"sqlite:///{path}")
+    prepare_store(f"sqlite:///{path}", "template")  # waits if another worker is creating it
+    return path
+
+
+def create_half(database: Path) -> None:
+    """The first tables of a store, which MLflow alone could never open again."""
+    database.parent.mkdir(parents=True, exist_ok=True)
+    engine = sqlalchemy.create_engine(f"sqlite:///{database}")
+    InitialBase.metadata.create_all(engine)
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("CREATE TABLE alembic_version (version_num TEXT)"))
+        connection.execute(sqlalchemy.text("INSERT INTO alembic_version VALUES ('451aebb31d03')"))
+    engine.dispose()
+
+
 def _create_by_two_processes(uri: str) -> None:
-    """Create a store as two drivers that start together would, where MLflow alone would fail."""
+    """Create a store as two drivers that start together would, where MLflow alone would fail.
+
+    A half-made one is in their way, as a driver leaves it that is killed while MLflow creates it.
+    """
+    create_half(database_file(uri))
     make = quick_processes().Process
     processes = [make(target=prepare_store, args=(uri, "template")) for _ in range(2)]
     for process in processes:

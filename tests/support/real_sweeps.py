@@ -19,6 +19,7 @@ from orchestrator.execution.checkpoints import experiments
 from orchestrator.tracking.event_log import LOG, scan
 from orchestrator.tracking.events import Event, Metrics
 from orchestrator.tracking.mlflow_runs import TRIAL
+from tests.support.command_server import StartedCommand
 from tests.support.servers import PATIENCE
 
 # A trial of one or two seconds: the smallest that still has several results.
@@ -54,7 +55,9 @@ def start(
         )
 
 
-def wait_for(condition: Callable[[], object], process: subprocess.Popen[bytes]) -> bool:
+def wait_for(
+    condition: Callable[[], object], process: "subprocess.Popen[bytes] | StartedCommand"
+) -> bool:
     """Wait until the condition holds; False if the process ends first."""
     deadline = time.monotonic() + PATIENCE
     while not condition():

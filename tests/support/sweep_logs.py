@@ -49,7 +49,7 @@ def record(
 
 
 COMPLETE, FAILED = ("FINISHED", {}), ("FAILED", {"error": "diverged"})
-PRUNED = ("KILLED", {"pruned": "true"})
+PRUNED = ("FINISHED", {"pruned": "true"})
 
 
 def fill(plan: SearchPlan, values: list) -> None:

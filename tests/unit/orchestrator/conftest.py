@@ -1,12 +1,36 @@
-"""Short runs and a recorded sweep, which several tests of trained models share."""
+"""Short runs and a recorded sweep, which several tests of trained models share; quick plots."""
+
+import base64
+from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from orchestrator.tracking.mlflow_runs import SWEEP, TRIAL
 from orchestrator.tracking.mlflow_store import open_store
 from tardis_core.train import main as train
 from tests.support.mlflow_stores import fresh_sqlite
 from tests.support.sweep_logs import fill, make_plan, put_weights
+
+ONE_PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+)
+
+
+@pytest.fixture(autouse=True)
+def _quick_plots(request, monkeypatch):
+    """Save plots as one pixel, except for `real_plots`: rendering takes most of a report's time."""
+
+    def save(figure, file, **options):
+        (file.write if hasattr(file, "write") else Path(file).write_bytes)(ONE_PIXEL)
+
+    if "real_plots" not in request.fixturenames:
+        monkeypatch.setattr(Figure, "savefig", save)
+
+
+@pytest.fixture
+def real_plots():
+    """Plots are rendered, because the test is about them."""
 
 
 @pytest.fixture(scope="session")

@@ -2,14 +2,16 @@
 
 from importlib import import_module
 
+import optuna
 import pytest
 
 import orchestrator
 from orchestrator import api
 from orchestrator.api import Sweep, compare, sweep
 from orchestrator.execution.driver import Outcome
+from orchestrator.planning.configs import space_of
 from tardis_core.errors import UserError
-from tests.support.sweep_logs import comparison_plan, fill, fill_comparison, make_plan
+from tests.support.sweep_logs import comparison_plan, fill, fill_comparison, make_plan, put_weights
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +34,7 @@ def run_plans(monkeypatch):
     """The plans that would have been run."""
     plans = []
 
-    def run(plan, address=None):
+    def run(plan, address=None, callbacks=()):
         plans.append(plan)
         return Outcome(finished=True, waiting=0, refused=0)
 
@@ -68,11 +70,33 @@ def test_a_search_is_confirmed_from_python_too(run_plans):
 
 
 @pytest.mark.parametrize("function", [sweep, compare])
-@pytest.mark.parametrize("option", ["dry_run", "trails"])
-def test_an_option_that_does_not_exist_runs_nothing(run_plans, function, option):
-    with pytest.raises(TypeError, match=option):
-        function("copy", **{option: True})
+def test_an_option_that_does_not_exist_runs_nothing(run_plans, function):
+    with pytest.raises(TypeError, match="trails"):
+        function("copy", trails=2)
     assert not run_plans
+
+
+@pytest.mark.parametrize("function", [sweep, compare])
+def test_a_dry_run_prints_the_plan_and_runs_nothing(run_plans, function, capsys, here, monkeypatch):
+    monkeypatch.setattr(api, "describe", lambda plan, address: f"sweep {plan.name}: ...")
+    result = function("copy", scale="smoke", name="n", dry_run=True)
+    assert not run_plans
+    assert not result.finished
+    assert capsys.readouterr().out.startswith("sweep n: ")
+    assert not list(here.iterdir())
+
+
+def my_space(trial):
+    return {"model.hidden": trial.suggest_int("model.hidden", 8, 16), "estimator": "gumbel"}
+
+
+def test_a_function_is_a_search_space(run_plans):
+    sweep("copy", scale="smoke", name="n", space=my_space)
+    (plan,) = run_plans
+    trial = optuna.trial.FixedTrial({"model.hidden": 9})
+    assert space_of(plan)(trial) == {"model.hidden": 9, "estimator": "gumbel"}
+    with pytest.raises(UserError, match="space must be a plain function"):
+        sweep("copy", scale="smoke", space=lambda trial: {})
 
 
 @pytest.mark.parametrize(
@@ -102,6 +126,33 @@ def test_the_results_of_a_comparison_are_a_table():
     make_plan("s").save()
     with pytest.raises(UserError, match="s is a search"):
         Sweep.load("s").comparison  # noqa: B018
+
+
+def test_a_sweep_describes_itself_in_a_line_and_in_a_notebook():
+    plan = make_plan()
+    fill(plan, [0.5, None, 0.1])
+    plan.save()
+    search = Sweep.load("s")
+    assert repr(search) == (
+        "<Sweep s: 6 trials of copy, scale smoke, new; 3/6 ended, 0 running, 0 pruned, 1 failed; "
+        "best bce 0.1000 (trial 2)>"
+    )
+    html = search._repr_html_()
+    assert html.startswith("<p>Sweep s: 6 trials of copy")
+    assert "<table" in html
+    assert search.failures == {"diverged": [1]}
+
+
+def test_a_sweep_is_resumed_and_extended_and_has_its_best_model(run_plans):
+    plan = make_plan()
+    fill(plan, [0.5, 0.1])
+    plan.save()
+    put_weights(plan, 1)
+    search = Sweep.load("s")
+    search.resume()
+    assert search.extend(3).plan.trials == 6
+    assert [each.trials for each in run_plans] == [6, 9]
+    assert sum(each.numel() for each in search.best_model("cpu").parameters()) > 100
 
 
 def test_results_are_tables():

@@ -72,7 +72,7 @@ def test_the_report_of_a_search_is_recorded_with_its_study():
     assert {event.number for event in artifacts} == {None}  # no trial has left weights
     paths = {event.path for event in artifacts}
     folder = plan.folder / "report"
-    for name in ("leaderboard.csv", "best_config.json", "history.png"):
+    for name in ("leaderboard.csv", "best_config.json", "report.html"):
         assert str(folder / name) in paths
     assert str(plan.folder / "study.log") in paths
     (note,) = [event.tags for event in events if isinstance(event, SweepTags)]
@@ -163,3 +163,12 @@ def test_a_storage_that_is_away_costs_the_weights_and_not_the_report(monkeypatch
     events = conclude(plan, None, finished=True)
     assert models(events) == []
     assert (plan.folder / "report" / "best_config.json").exists()
+
+
+def test_a_trial_that_is_cut_off_with_its_sweep_is_not_reported_as_running():
+    plan = make_plan()
+    fill(plan, [0.5, 0.1])
+    record(plan, 2, [0.4], None, params_of(1e-3))
+    conclude(plan, None, finished=False)
+    table = pd.read_csv(plan.folder / "report" / "leaderboard.csv")
+    assert table["state"].tolist() == ["complete", "complete", "stopped"]

@@ -70,6 +70,8 @@ def test_results_are_recorded_in_the_run(recorded_sweep):
     assert "evaluate/test_cost_by_length.png" in {
         each.path for each in client.list_artifacts(run_id, "evaluate")
     }
+    assert evaluate.main(["found"]) == 0
+    assert len(client.get_metric_history(run_id, "test_bce")) == 1
 
 
 def test_results_that_cannot_be_written_or_recorded_are_one_line(

@@ -152,7 +152,7 @@ def overrides_of(config: Any) -> st.SearchStrategy[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("task", TASKS.names())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_a_configuration_survives_json_and_the_command_line(task, data):
     model, estimator = data.draw(st.sampled_from(PAIRS))

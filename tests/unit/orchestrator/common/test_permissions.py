@@ -17,6 +17,7 @@ from orchestrator.common.permissions import check_folder
 from orchestrator.common.redaction import masked
 from orchestrator.execution import cluster
 from orchestrator.execution.driver import _params
+from orchestrator.planning import dry_run
 from orchestrator.planning.options import SearchOptions
 from orchestrator.planning.plan import SweepPlan, load_plan
 from orchestrator.planning.planner import plan_from
@@ -137,7 +138,7 @@ def test_nobody_else_can_read_the_plan_at_any_moment(plan, monkeypatch):
 def test_the_ui_does_not_show_the_password_of_its_store_to_other_users(plan, monkeypatch):
     call = []
     monkeypatch.setattr(os, "execve", lambda *arguments: call.extend(arguments))
-    monkeypatch.setattr(ui, "runs_page", lambda plan: "")
+    monkeypatch.setattr(ui, "sweep_pages", lambda plan: ui.Pages())
     ui.main(["one"])
     _, words, environment = call
     assert words[1:4] == ["-m", "mlflow", "server"]
@@ -152,7 +153,8 @@ def test_the_plan_is_read_back_with_its_secrets(plan):
     )
 
 
-def test_secrets_are_not_printed(plan, capsys):
+def test_secrets_are_not_printed(plan, capsys, monkeypatch):
+    monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
     assert main(["copy", "--smoke", "--dry-run", "--storage", plan.storage]) == 0
     text = capsys.readouterr().out
     assert "s3://key:***@bucket" in text

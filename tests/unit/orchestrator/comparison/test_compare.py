@@ -10,7 +10,6 @@ from orchestrator.planning.planner import paper_candidates, plan_from
 from tardis_core import paper
 from tardis_core.config import make_config
 from tardis_core.models.base import MODELS
-from tardis_core.tasks.base import TASKS
 from tests.support.comparisons import data_of, start
 from tests.support.sweep_logs import comparison_plan, fill, fill_comparison, make_plan
 
@@ -71,10 +70,10 @@ def test_a_model_without_a_row_in_the_table_has_its_defaults():
     assert plan.candidates[1].label == "ntm"
 
 
-@pytest.mark.parametrize("task", TASKS.names())
+@pytest.mark.parametrize("task", paper.TABLES)
 def test_every_row_of_a_table_is_a_configuration(task):
     rows = paper_candidates(task, tuple(MODELS.names()))
-    assert len(rows) == sum(bool(row.settings) for row in paper.TABLES[task])
+    assert len(rows) == sum(bool(row.settings) for row in paper.rows(task))
     for row in rows:
         settings = {key: value for key, value in row.settings.items() if "." in key}
         make_config(

@@ -10,7 +10,7 @@ from tests.support.comparisons import compared
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
+def here(tmp_path, monkeypatch, real_plots):
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

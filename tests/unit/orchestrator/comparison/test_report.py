@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from orchestrator.comparison import report
+from orchestrator.comparison import page, report
 from tests.support.comparisons import compared
 
 
@@ -18,32 +18,34 @@ def here(tmp_path, monkeypatch):
 
 def test_the_page_is_self_contained_and_holds_everything(here):
     plan, comparison = compared({"a": [0.4, 0.2], "b": [0.1, 0.3]})
-    paths = report.write(comparison, here / "out")
+    paths = page.write(comparison, here / "out")
     assert all(path.exists() for path in paths)
-    page = (here / "out" / "report.html").read_text()
-    assert not re.findall(r'(?:src|href)="(?!data:)', page)
-    assert page.count("data:image/png;base64,") == 3
-    assert f"python -m orchestrator.compare --sweeps {plan.name}" in page
-    assert "python -m tardis_core.train copy --model tardis --estimator gumbel" in page
+    text = (here / "out" / "report.html").read_text()
+    assert not re.findall(r"(?:src|href)=|url\(", text)
+    assert text.count("<canvas") == 4  # results, improvement, two kinds of curves
+    assert f"python -m orchestrator.compare --sweeps {plan.name}" in text
+    assert "python -m tardis_core.train copy --model tardis --estimator gumbel" in text
     for section in report.SECTIONS.values():
-        assert (section.title in page) == (section.title != "Expected best of n trials")
+        assert (section.title in text) == (section.title != "Expected best of n trials")
     assert pd.read_csv(here / "out" / "by_seed.csv")["b"].tolist() == [0.1, 0.3]
+    for number in ("0.3000", "0.2000", "0.75", "undecided: 2 pairs cannot tell, 6 could"):
+        assert number in text  # both means, how often b wins, the verdict
 
 
 def test_labels_are_escaped(here):
     _, comparison = compared({"<script>alert(1)</script>": [0.4, 0.2], "b & c": [0.1, 0.3]})
-    comparison = replace(comparison, environment={"hardware": "<b>fast</b>"})
-    report.write(comparison, here / "out")
-    page = (here / "out" / "report.html").read_text()
-    assert "<script" not in page
-    assert "<b>" not in page
-    assert "b &amp; c" in page
+    comparison = replace(comparison, facts={"Hardware": "<b>fast</b>"})
+    page.write(comparison, here / "out")
+    text = (here / "out" / "report.html").read_text()
+    assert "<script>alert" not in text
+    assert "<b>" not in text
+    assert "b &amp; c" in text
 
 
 def test_failed_seeds_are_reported_on_the_page_and_in_the_text(here):
     _, comparison = compared({"a": [0.4, None], "b": [0.1, 0.3]})
     sentence = "Failed runs are not in the means: a 1 of 2."
-    report.write(comparison, here / "out")
+    page.write(comparison, here / "out")
     assert sentence in (here / "out" / "report.html").read_text()
     assert sentence in report.text(comparison)
     _, comparison = compared({"a": [0.4, 0.5], "b": [0.1, 0.3]}, name="d")

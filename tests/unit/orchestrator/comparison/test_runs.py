@@ -10,7 +10,7 @@ from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.tracker import Tracker
 from tardis_core.errors import UserError
 from tests.support.comparisons import compared, data_of, start
-from tests.support.mlflow_stores import PATIENCE
+from tests.support.mlflow_stores import PATIENCE, fresh_sqlite
 from tests.support.servers import free_port
 from tests.support.sweep_logs import (
     COMPLETE,
@@ -48,9 +48,9 @@ def test_failed_runs_are_counted_and_a_group_without_results_is_left_out():
 
 
 @pytest.fixture
-def store(here):
+def store(here, tmp_path_factory):
     """A store with two candidates of two seeds each; returns its address and the run ids."""
-    uri = f"sqlite:///{here}/mlflow.db"
+    uri = fresh_sqlite(here, tmp_path_factory)
     plan = comparison_plan(labels=("a", "b"), seeds=(1, 2))
     start(plan)
     for job in plan.jobs():

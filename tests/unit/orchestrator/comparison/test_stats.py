@@ -11,9 +11,13 @@ from scipy import stats
 from orchestrator.comparison.stats import (
     expected_best,
     holm,
+    interquartile_mean,
     least_p,
     mean_interval,
     permutation_test,
+    probability_of_improvement,
+    seeds_needed,
+    t_test_power,
 )
 
 # Multiples of 1/8 add up without rounding.
@@ -112,3 +116,39 @@ def test_the_expected_best_is_the_mean_over_all_draws(values, better):
     for draws in range(1, min(len(values), 4) + 1):
         every = [pick(chosen) for chosen in product(values, repeat=draws)]
         assert curve[draws - 1] == pytest.approx(np.mean(every), abs=1e-9)
+
+
+def test_the_interquartile_mean_leaves_out_a_quarter_at_each_end():
+    values = [9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 100.0]
+    assert interquartile_mean(values) == (3 + 4 + 5 + 6) / 4
+    assert interquartile_mean([1.0, 2.0, 6.0]) == 3.0  # too few to leave any out
+
+
+@given(numbers, numbers, st.sampled_from(["lower", "higher"]))
+def test_the_probability_of_improvement_counts_pairs_of_runs(ours, theirs, better):
+    sign = 1 if better == "higher" else -1
+    wins = [(sign * a > sign * b) + (a == b) / 2 for a, b in product(ours, theirs)]
+    assert probability_of_improvement(ours, theirs, better) == pytest.approx(np.mean(wins))
+
+
+@pytest.mark.parametrize(("effect", "pairs"), [(0.5, 34), (0.8, 15), (1.0, 10)])
+def test_the_seeds_needed_are_those_of_the_usual_tables(effect, pairs):
+    # Two-sided paired t test, level 0.05, power 0.8: Cohen (1988), and G*Power.
+    differences = effect + np.array([-1, 1]) / 2**0.5  # with a standard deviation of 1
+    assert seeds_needed(differences) == pairs
+    assert t_test_power(effect, pairs, 0.05) >= 0.8 > t_test_power(effect, pairs - 1, 0.05)
+
+
+def test_the_power_of_the_test_is_what_a_simulation_finds():
+    rng = np.random.default_rng(0)
+    samples = rng.normal(0.9, 1, (4000, 8))
+    found = (stats.ttest_1samp(samples, 0, axis=1).pvalue <= 0.05).mean()
+    assert t_test_power(0.9, 8, 0.05) == pytest.approx(found, abs=0.02)
+
+
+def test_more_differences_and_less_certainty_need_more_seeds():
+    differences = [0.9, 1.1, 1.0, 0.2]
+    assert seeds_needed(differences, family=10) > seeds_needed(differences)
+    assert seeds_needed([1.0, 1.0, 1.0]) == 6  # the least that the permutation test can use
+    assert seeds_needed([0.001, 1.0, -1.0]) is None  # more than anybody would train
+    assert seeds_needed([0.3]) is None  # one pair has no spread

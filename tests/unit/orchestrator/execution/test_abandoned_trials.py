@@ -6,7 +6,7 @@ import pytest
 from optuna.trial import TrialState
 
 from orchestrator.execution import tuner as sweeping
-from orchestrator.execution.callbacks import RecordTrials
+from orchestrator.execution.callbacks import RecordTrials, params_of
 from orchestrator.execution.result import FINISHED, OBJECTIVE
 from orchestrator.execution.schedulers.asha import Asha
 from orchestrator.execution.schedulers.base import Rule
@@ -23,12 +23,16 @@ def space(trial):
 
 
 @pytest.mark.parametrize(
-    ("retries_left", "state", "events"),
-    [(True, TrialState.RUNNING, []), (False, TrialState.FAIL, ["FAILED"])],
-    ids=["abandoned", "failed"],
+    ("retries_left", "error", "state", "events"),
+    [
+        (True, "the node died", TrialState.RUNNING, []),
+        (False, "OSError: [Errno 28] No space left on device", TrialState.RUNNING, []),
+        (False, "the node died", TrialState.FAIL, ["FAILED"]),
+    ],
+    ids=["abandoned", "disk full", "failed"],
 )
 def test_an_error_ends_a_trial_only_when_its_retries_are_used_up(
-    tmp_path, retries_left, state, events
+    tmp_path, retries_left, error, state, events
 ):
     Search(space, sampler, 0, "min", "s", tmp_path, []).suggest("a")
     plan = SearchPlan("s", "copy", "smoke", 1, "bce", "lower", reports=1)
@@ -37,14 +41,27 @@ def test_an_error_ends_a_trial_only_when_its_retries_are_used_up(
         config={"number": 0},
         last_result=None,
         should_recover=lambda: retries_left,
-        get_error=lambda: "the node died",
+        error_file=None,
+        get_error=lambda: error,
     )
     recorder.on_trial_error(1, [trial], trial)
     assert [each.state for each in open_study(tmp_path, "s").trials] == [state]
     log = open_log(tmp_path)
     statuses = [each.status for each, _ in log.read(0) if isinstance(each, TrialEnded)]
     assert statuses == events
-    assert recorder.abandoned_count == int(retries_left)
+    assert recorder.abandoned_count == int(not events)
+    assert recorder.disk_full == ("No space" in error)
+
+
+def test_settings_that_cannot_be_built_are_recorded_as_they_were_proposed():
+    plan = SearchPlan("s", "copy", "smoke", 1, "bce", "lower", reports=1)
+    trial = SimpleNamespace(config={"number": 0, "settings": {"memory.cells": -5}})
+    assert params_of(plan, trial) == {
+        "task": "copy",
+        "scale": "smoke",
+        "seed": 0,
+        "memory.cells": -5,
+    }
 
 
 def test_a_driver_that_comes_back_tells_asha_and_the_log_what_the_study_knows(tmp_path):
@@ -83,6 +100,20 @@ class Fits:
             recorder.abandoned_count += abandoned
 
         return SimpleNamespace(fit=fit)
+
+
+def test_a_full_disk_ends_the_sweep_as_such(monkeypatch):
+    fake = Fits(monkeypatch, (3, 2))
+    tuner = fake.tuner
+
+    def full(plan, trainable, max_concurrent, recorder, callbacks):
+        recorder.disk_full = True
+        return tuner(plan, trainable, max_concurrent, recorder, callbacks)
+
+    monkeypatch.setattr(sweeping, "_tuner", full)
+    plan = SearchPlan("s", "copy", "smoke", 5, "bce", "lower", reports=1)
+    with pytest.raises(OSError, match="No space left"):
+        sweeping.run(plan, None, 1, [])
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_a_sweep_that_cannot_start_leaves_no_folder_and_logs_to_none(tmp_path, m
     monkeypatch.setattr(driver, "Tracker", lambda *_, **__: SimpleNamespace(close=lambda _: 0))
     plan = SearchPlan("s", "copy", "smoke", trials=1, metric="bce", better="lower")
     with pytest.raises(UserError, match="no Ray"):
-        driver.run_sweep(plan, None, lambda *_: [])
+        driver.run_sweep(plan, None, lambda *_: [], lambda reason: None)
     assert not plan.folder.exists()
     files = [getattr(each, "baseFilename", "") for each in logging.getLogger().handlers]
     assert not [each for each in files if each.startswith(str(tmp_path))]

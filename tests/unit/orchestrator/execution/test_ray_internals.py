@@ -74,3 +74,10 @@ def test_a_searcher_that_saves_nothing_leaves_no_file(tmp_path):
 
     Silent("loss", "min").save_to_dir(str(tmp_path))
     assert not list(tmp_path.iterdir())
+
+
+def test_the_reason_of_a_failure_is_known_before_ray_copies_it_to_the_storage(tmp_path):
+    assert isinstance(Trial.error_file, property)
+    (tmp_path / "error.txt").write_text("[Errno 28] No space left on device")
+    trial = SimpleNamespace(error_file=str(tmp_path / "error.txt"), get_error=lambda: None)
+    assert "No space left" in ray_internals.error_of(trial)

@@ -9,11 +9,17 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from orchestrator.execution.result import FAILED, FINISHED, OBJECTIVE
+from orchestrator.execution.result import FAILED, FINISHED, OBJECTIVE, REFUSED
 from orchestrator.execution.search import Search
-from orchestrator.execution.study import open_study, study_storage, tell_failed
+from orchestrator.execution.study import (
+    open_study,
+    set_study_damage_aside,
+    study_storage,
+    tell_failed,
+)
 from search_spaces.engine import tpe
 from search_spaces.engine.tpe import sampler
+from tardis_core.errors import UserError
 
 
 class Space:
@@ -52,6 +58,17 @@ def test_a_finished_trial_is_complete_with_its_values(tmp_path):
     assert trial.state is TrialState.COMPLETE
     assert trial.value == 0.4
     assert trial.intermediate_values == {1: 0.5, 2: 0.4}
+
+
+def test_a_space_that_fails_for_one_trial_fails_that_trial_alone(tmp_path):
+    def space(trial):
+        if trial.number == 0:
+            raise ValueError("space must not fail")
+        return {"x": trial.suggest_float("x", 0, 1)}
+
+    search = Search(space, sampler, 0, "min", "s", tmp_path, [])
+    assert search.suggest("a") == {"number": 0, "settings": {}, REFUSED: "space must not fail"}
+    assert search.suggest("b")["settings"]["x"] >= 0
 
 
 def test_a_trial_that_was_stopped_is_pruned_with_its_values(tmp_path):
@@ -214,3 +231,17 @@ def test_a_write_that_a_full_disk_refuses_leaves_the_study_as_it_was(tmp_path, m
     assert (tmp_path / "study.log").read_bytes() == before
     study.add_trial(optuna.trial.create_trial(value=2.0))
     assert [trial.value for trial in open_study(tmp_path, "s").trials] == [2.0]
+
+
+@pytest.mark.parametrize("place", [2, -1], ids=["middle", "end"])
+def test_a_damaged_study_is_refused_until_the_damage_is_set_aside(tmp_path, place):
+    make(tmp_path).suggest("a")
+    path = tmp_path / "study.log"
+    lines = path.read_bytes().splitlines(keepends=True)
+    where = len(lines) if place == -1 else place
+    path.write_bytes(b"".join([*lines[:where], b"\xffgarbage\n", *lines[where:]]))
+    with pytest.raises(UserError, match=rf"damaged in line {where + 1}; .*--fix"):
+        study(tmp_path)
+    assert set_study_damage_aside(tmp_path) == 1
+    assert states(tmp_path) == [TrialState.RUNNING]
+    assert (tmp_path / "study.damaged").read_bytes() == b"\xffgarbage\n"

@@ -76,6 +76,7 @@ def run(retry: bool = False, **settings) -> None:
         test=False,
         retry_smaller_batch=retry,
         storage=str(trial.tune.storage),
+        plugins={},
         data=None,
     )
 

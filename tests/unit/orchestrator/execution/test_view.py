@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from orchestrator.execution import view
+from orchestrator.execution import drawing, view
+from orchestrator.execution.drawing import draw
 from orchestrator.execution.progress import Row, Snapshot
 from orchestrator.execution.result import FAILED, FINISHED, OBJECTIVE
-from orchestrator.execution.view import View, render
+from orchestrator.execution.view import View
 from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import Metrics, TrialEnded, TrialStarted
@@ -122,16 +123,17 @@ def test_drawings_replace_each_other_at_any_width(shown, monkeypatch, columns):
             report(shown, each, step, 3.0 - 0.1 * number - 0.01 * step, **{FINISHED: step == 4})
         shown.on_trial_complete(0, [], each)
     shown.on_experiment_end([])
-    shown.__exit__(None, None, None)
     lines = terminal.lines()
     assert lines[0] == "before"
-    assert re.search(r" 22% in \d s$", lines[1])
+    assert re.search(r" 22% in \d s(, \d.* results/min)?$", lines[1])
     assert lines[2].startswith("9/40 ended, 0 running, 0 pruned"[: columns - 1])
     assert lines[3].startswith("best bpc 2.1600 (trial 8)")
     assert lines[4].split()[:2] == ["trial", "bpc"]
     assert lines[5].split()[:2] == ["8", "2.1600"]
-    assert len(lines) == 5 + view.MOST_LEADERS
+    assert len(lines) == 5 + drawing.MOST_LEADERS
     assert max(map(len, lines)) <= columns
+    shown.__exit__(None, None, None)
+    assert len(terminal.lines()) == 4  # the command prints the table that stays
     assert terminal.cursor_visible
 
 
@@ -160,7 +162,7 @@ def test_the_view_fits_a_low_terminal(height):
 
 def drawn(snapshot, width, height):
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=False)
-    console.print(render(snapshot, width, height))
+    console.print(draw(snapshot, width, height))
     return console.file.getvalue()
 
 

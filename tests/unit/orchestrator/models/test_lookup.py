@@ -118,7 +118,7 @@ def test_a_sweep_without_a_result_or_weights_is_refused():
     with refusal("no trial of the sweep 'young'"):
         lookup.find("young", NO_STORE)
     fill(plan, [0.3])
-    with refusal("the weights of trial 0", "are neither in"):
+    with refusal("the weights of the sweep", "are lost or damaged"):
         lookup.find("young", NO_STORE)
 
 

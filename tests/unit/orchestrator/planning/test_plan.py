@@ -5,6 +5,8 @@ from dataclasses import asdict
 
 import pytest
 
+from orchestrator.planning.configs import space_of
+from orchestrator.planning.options import SearchOptions
 from orchestrator.planning.plan import (
     PLAN_FILE,
     Candidate,
@@ -13,6 +15,7 @@ from orchestrator.planning.plan import (
     SweepPlan,
     load_plan,
 )
+from orchestrator.planning.planner import plan_from
 from tardis_core.errors import UserError
 from tests.support.sweep_logs import comparison_plan, make_plan
 
@@ -74,6 +77,16 @@ def test_a_comparison_saved_without_a_kind_still_loads():
         ({"colour": "red"}, "colour"),
         ({"name": "other"}, "it is called 'other'"),
         ({"sweep_id": "../x"}, "the name of a sweep"),
+        ({"trials": "8"}, "trials is '8', not a whole number"),
+        ({"trials": -8}, "trials is -8, less than 1"),
+        ({"trials": True}, "trials is True, not a whole number"),
+        ({"cpus_per_trial": float("nan")}, "cpus_per_trial is nan, not a number"),
+        ({"fixed": ["x"]}, "fixed is"),
+        ({"fixed": {"x.y": 1}}, "fixed is"),
+        ({"models": [1]}, "models is"),
+        ({"better": "redder"}, "better is 'redder'"),
+        ({"grace": 2}, "grace is 2, more than 1"),
+        ({"aggregate": "median"}, "aggregate is 'median'"),
     ],
 )
 def test_a_damaged_plan_is_refused_with_its_reason(change, reason):
@@ -83,6 +96,27 @@ def test_a_damaged_plan_is_refused_with_its_reason(change, reason):
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(UserError, match=reason):
         load_plan("s")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"metric": "xyz"}, "the metric of copy is bce"),
+        ({"better": "higher"}, "the metric of copy is bce, and lower is better"),
+        ({"scale": "huge"}, "unknown scale 'huge'"),
+        ({"task": "juggling"}, "juggling"),
+        ({"fixed": {"x.y": "1"}}, "x.y"),
+        ({"models": ["robot"]}, "robot"),
+    ],
+)
+@pytest.mark.parametrize("how", [{"resume": "s"}, {"extend": "s", "trials": 2}])
+def test_a_sweep_is_not_continued_by_a_plan_that_no_options_give(change, reason, how):
+    plan = make_plan()
+    plan.save()
+    path = plan.folder / PLAN_FILE
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(UserError, match=f"sweep.json is damaged .*{reason}"):
+        plan_from(SearchOptions(**how))
 
 
 def test_a_comparison_trains_every_candidate_with_one_seed_before_the_next():
@@ -119,3 +153,17 @@ def test_a_model_is_offered_by_a_search_or_by_its_confirmation_but_not_by_both()
 def test_a_plan_without_a_kind_cannot_be_made():
     with pytest.raises(TypeError, match="abstract"):
         SweepPlan("s", "copy", "smoke", 1, "bce", "lower")
+
+
+@pytest.mark.parametrize("how", [{"resume": "s"}, {"extend": "s", "trials": 2}])
+def test_no_code_of_a_folder_that_others_can_write_runs_even_to_plan(tmp_path, how):
+    (tmp_path / "own.py").write_text("def space(trial, scale, estimators):\n    return {}\n")
+    plan = make_plan(space=str(tmp_path / "own.py"))
+    plan.save()
+    (plan.folder / "space.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    plan.folder.chmod(0o777)
+    with pytest.raises(UserError, match="can be written by everyone"):
+        plan_from(SearchOptions(**how, dry_run=True))
+    with pytest.raises(UserError, match="can be written by everyone"):
+        space_of(plan)
+    assert not (tmp_path / "ran").exists()

@@ -1,7 +1,5 @@
 """Everything a sweep has measured: trials, their ranking, and the trial that stands for it."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -164,12 +162,3 @@ def test_a_comparison_without_a_complete_run_has_no_best_trial():
     plan = comparison_plan(seeds=(1,))
     run_of(plan, "a", 1, None, ending=FAILED)
     assert Records.load(plan).best_trial() is None
-
-
-def test_commands_that_draw_no_search_leave_pyplot_out():
-    modules = [f"orchestrator.{name}" for name in ("evaluate", "inspect", "sample", "api")]
-    code = (
-        f"import importlib, sys\nfor name in {modules}:\n    importlib.import_module(name)\n"
-        "sys.exit('matplotlib.pyplot' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

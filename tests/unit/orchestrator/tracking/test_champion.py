@@ -1,5 +1,8 @@
 """The champion in a real registry, and the models that are registered."""
 
+import json
+from contextlib import closing
+
 import mlflow
 import numpy as np
 import pandas as pd
@@ -9,87 +12,131 @@ from mlflow import MlflowClient
 from orchestrator.models import export
 from orchestrator.tracking import champion
 from orchestrator.tracking.event_log import EventLog
-from orchestrator.tracking.events import Model, SweepEnded, SweepStarted, TrialStarted
+from orchestrator.tracking.events import (
+    Metrics,
+    Model,
+    SweepEnded,
+    SweepStarted,
+    TrialEnded,
+    TrialStarted,
+)
+from orchestrator.tracking.logged_model import log_model
 from orchestrator.tracking.mlflow_store import prepare_store
 from orchestrator.tracking.tracker import Tracker
-from tests.support.mlflow_stores import PATIENCE
+from tests.support.mlflow_stores import PATIENCE, fresh_sqlite
 from tests.support.sweep_logs import make_plan, put_weights
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """A store with its database; each test uses a name of its own in it."""
-    uri = f"sqlite:///{tmp_path_factory.mktemp('store')}/mlflow.db"
+    uri = fresh_sqlite(tmp_path_factory.mktemp("store"), tmp_path_factory)
     return MlflowClient(uri), prepare_store(uri, "champions"), uri
 
 
-def offer(store, name, value, run_id=None, better="lower", **tags):
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """What stands for the files of a model where nobody loads them."""
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "MLmodel").write_text("{}")
+    return str(folder)
+
+
+@pytest.fixture
+def offer(store, files):
     client, experiment, _ = store
-    run_id = run_id or client.create_run(experiment).info.run_id
-    tags = {"measured_on": "ptb 12", "data.real": "True", "scale": "small", **tags}
-    verdict = champion.offer(client, run_id, Model(0, "unused", name, value, better, tags))
-    return verdict, run_id
+
+    def offer(name, value, run_id=None, better="lower", **tags):
+        run_id = run_id or client.create_run(experiment).info.run_id
+        tags = {"measured_on": "ptb 12", "data.real": "True", "scale": "small", **tags}
+        model = Model(0, files, name, value, better, tags, "one of them", "all of them")
+        return champion.offer(client, log_model(client, run_id, model), model), run_id
+
+    return offer
 
 
-def test_the_first_is_the_champion_and_a_better_one_replaces_it(store):
+def test_the_first_is_the_champion_and_a_better_one_replaces_it(store, offer):
     client = store[0]
     assert champion.current_champion(client, "first") is None
-    assert offer(store, "first", 1.5)[0].champion
-    assert not offer(store, "first", 1.6)[0].champion
-    assert not offer(store, "first", 1.5)[0].champion
-    verdict, run_id = offer(store, "first", 1.4)
+    assert offer("first", 1.5)[0].champion
+    assert not offer("first", 1.6)[0].champion
+    assert not offer("first", 1.5)[0].champion
+    verdict, run_id = offer("first", 1.4)
     assert verdict.champion
     current = champion.current_champion(client, "first")
     assert (current.run_id, float(current.tags["value"]), int(current.version)) == (run_id, 1.4, 2)
 
 
-def test_where_more_is_better(store):
-    assert offer(store, "more", 60.0, better="higher")[0].champion
-    assert not offer(store, "more", 59.0, better="higher")[0].champion
-    assert offer(store, "more", 61.0, better="higher")[0].champion
+def test_where_more_is_better(store, offer):
+    assert offer("more", 60.0, better="higher")[0].champion
+    assert not offer("more", 59.0, better="higher")[0].champion
+    assert offer("more", 61.0, better="higher")[0].champion
 
 
-def test_other_data_cannot_be_compared(store):
-    offer(store, "data", 1.5)
-    verdict, _ = offer(store, "data", 0.5, measured_on="other 34")
+def test_other_data_cannot_be_compared(store, offer):
+    offer("data", 1.5)
+    verdict, _ = offer("data", 0.5, measured_on="other 34")
     assert not verdict.champion
     assert "other data" in verdict.reason
 
 
-def test_real_data_goes_before_a_stand_in_and_a_greater_scale_before_a_smaller(store):
+def test_real_data_goes_before_a_stand_in_and_a_greater_scale_before_a_smaller(store, offer):
     standin = {"measured_on": "ptb-standin 56", "data.real": "False"}
-    assert offer(store, "rank", 0.1, **standin, scale="smoke")[0].champion
-    assert offer(store, "rank", 2.0, scale="smoke")[0].champion
-    assert not offer(store, "rank", 0.01, **standin, scale="paper")[0].champion
-    assert offer(store, "rank", 3.0, scale="paper")[0].champion
-    assert not offer(store, "rank", 0.5, scale="small")[0].champion
+    assert offer("rank", 0.1, **standin, scale="smoke")[0].champion
+    assert offer("rank", 2.0, scale="smoke")[0].champion
+    assert not offer("rank", 0.01, **standin, scale="paper")[0].champion
+    assert offer("rank", 3.0, scale="paper")[0].champion
+    assert not offer("rank", 0.5, scale="small")[0].champion
 
 
-def test_offering_twice_registers_once(store):
+def test_offering_twice_registers_once(store, offer):
     client = store[0]
-    _, run_id = offer(store, "twice", 1.5)
-    assert offer(store, "twice", 1.5, run_id=run_id)[0].champion
+    _, run_id = offer("twice", 1.5)
+    assert offer("twice", 1.5, run_id=run_id)[0].champion
     assert len(client.search_model_versions("name = 'twice'")) == 1
 
 
-def test_a_version_whose_maker_was_killed_before_the_alias_is_found_again(store):
+def test_a_version_whose_maker_was_killed_before_the_alias_is_found_again(store, offer):
     client = store[0]
-    _, run_id = offer(store, "killed", 1.5)
+    _, run_id = offer("killed", 1.5)
     client.delete_registered_model_alias("killed", champion.ALIAS)
-    assert offer(store, "killed", 1.5, run_id=run_id)[0].champion
+    assert offer("killed", 1.5, run_id=run_id)[0].champion
     assert champion.current_champion(client, "killed").run_id == run_id
     assert len(client.search_model_versions("name = 'killed'")) == 1
 
 
-def test_a_champion_that_somebody_chose_by_hand_stays(store):
+def test_a_champion_that_somebody_chose_by_hand_stays(store, offer):
     client, experiment, _ = store
     client.create_registered_model("by-hand")
     run_id = client.create_run(experiment).info.run_id
     version = client.create_model_version("by-hand", "somewhere", run_id).version
     client.set_registered_model_alias("by-hand", champion.ALIAS, version)
-    verdict, _ = offer(store, "by-hand", 1.5)
+    verdict, _ = offer("by-hand", 1.5)
     assert not verdict.champion
     assert champion.current_champion(client, "by-hand").run_id == run_id
+
+
+def deliver(uri, plan, folder):
+    """Record a sweep with one trial, whose model is offered, and deliver everything twice."""
+    tags = {"measured_on": "ptb-standin", "data.real": "False", "scale": "smoke"}
+    tags["metric"] = "valid_bpc"
+    model = Model(0, str(folder), "tardis-ptb", 2.5, "lower", tags, "one of them", "all of them")
+    with closing(EventLog(plan.folder)) as log:
+        log.append(
+            SweepStarted("s", {"data": "ptb-standin", "data.sha256": "ab" * 32}),
+            TrialStarted(0, {"memory.cells": 8}),
+            Metrics(0, 10, {"valid_bpc": 2.5}),
+            Metrics(0, 20, {"valid_bpc": 2.6, "test_bpc": 2.7}),
+            TrialEnded(0, "FINISHED"),
+            model,
+            SweepEnded("FINISHED"),
+        )
+        for _ in range(2):
+            log.mark_sent(0)
+            tracker = Tracker(log, uri, "champions", plan.sweep_id)
+            tracker.start()
+            assert tracker.close(PATIENCE) == 0
+            assert tracker.refused == 0
 
 
 def test_the_registered_model_loads_by_its_alias_and_predicts_without_pickle(
@@ -100,18 +147,7 @@ def test_the_registered_model_loads_by_its_alias_and_predicts_without_pickle(
     _, _, uri = store
     plan = make_plan()
     export.save(put_weights(plan, 0, "ptb"), tmp_path / "model")
-    tags = {"measured_on": "ptb-standin", "data.real": "False", "scale": "smoke"}
-    log = EventLog(plan.folder)
-    tracker = Tracker(log, uri, "champions", plan.sweep_id)
-    log.append(
-        SweepStarted("s"),
-        TrialStarted(0),
-        Model(0, str(tmp_path / "model"), "tardis-ptb", 2.5, "lower", tags),
-        SweepEnded("FINISHED"),
-    )
-    tracker.start()
-    assert tracker.close(PATIENCE) == 0
-    log.close()
+    deliver(uri, plan, tmp_path / "model")
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     mlflow.set_tracking_uri(uri)
@@ -124,6 +160,26 @@ def test_the_registered_model_loads_by_its_alias_and_predicts_without_pickle(
     assert prediction["bits_per_symbol"][0] > 0
     assert model.metadata.get_input_schema().input_names() == ["text"]
     assert not list((tmp_path / "model").rglob("*.pkl"))
+    check_logged_model(store)
+
+
+def check_logged_model(store):
+    """Check that the champion is a logged model with its metrics, once, and described."""
+    client, experiment, _ = store
+    version = champion.current_champion(client, "tardis-ptb")
+    assert version.description == "one of them"
+    assert client.get_registered_model("tardis-ptb").description == "all of them"
+    (logged,) = client.search_logged_models([experiment], "name = 'tardis-ptb'")
+    assert (logged.artifact_location, str(logged.status)) == (version.source, "READY")
+    assert logged.tags["mlflow.note.content"] == "one of them"
+    assert json.loads(logged.tags["mlflow.modelVersions"])[0]["name"] == "tardis-ptb"
+    assert logged.params == {"memory.cells": "8"}
+    assert {each.key: each.value for each in logged.metrics} == {"valid_bpc": 2.5, "test_bpc": 2.7}
+    assert {each.dataset_name for each in logged.metrics} == {"ptb-standin"}
+    run = client.get_run(logged.source_run_id)
+    assert [each.model_id for each in run.outputs.model_outputs] == [logged.model_id]
+    history = client.get_metric_history(run.info.run_id, "valid_bpc")
+    assert [(each.step, each.value) for each in history] == [(10, 2.5), (20, 2.6)]
 
 
 def test_a_model_takes_sequences_of_any_length(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.tracking.event_log import EventLog, open_log, scan
+from orchestrator.tracking.event_log import EventLog, open_log, scan, set_log_damage_aside
 from orchestrator.tracking.events import (
     Artifact,
     Event,
@@ -182,12 +182,19 @@ def test_a_full_disk_leaves_no_half_line(log: EventLog, monkeypatch: pytest.Monk
     assert len(recorded(log)) == 2
 
 
-def test_damage_in_the_middle_is_set_aside(tmp_path: Path) -> None:
+def test_damage_in_the_middle_is_refused_until_it_is_set_aside(tmp_path: Path) -> None:
     lines = [encode(event) for event in EVENTS]
-    (tmp_path / "tracking.jsonl").write_bytes(b"".join([*lines[:3], b"\0\0\0\n", *lines[3:]]))
+    path, cursor = tmp_path / "tracking.jsonl", tmp_path / "tracking.sent"
+    path.write_bytes(b"".join([*lines[:3], b"\0\0\0\n", *lines[3:]]))
+    cursor.write_text("100")
+    assert [event for event, _ in scan(path)] == [decode(line) for line in lines]
+    with pytest.raises(UserError, match=r"damaged in line 4.*doctor .* --fix"):
+        EventLog(tmp_path)
+    assert set_log_damage_aside(tmp_path) == 1
     log = EventLog(tmp_path)
-    assert recorded(log) == [decode(line) for line in lines[:3]]
-    assert (tmp_path / "tracking.damaged").read_bytes() == b"".join([b"\0\0\0\n", *lines[3:]])
+    assert recorded(log) == [decode(line) for line in lines]
+    assert (tmp_path / "tracking.damaged").read_bytes() == b"\0\0\0\n"
+    assert not cursor.exists()
     log.close()
 
 

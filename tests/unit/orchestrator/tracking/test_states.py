@@ -3,6 +3,7 @@
 import pytest
 from optuna.trial import TrialState
 
+from orchestrator.tracking.events import TrialEnded
 from orchestrator.tracking.states import PRUNED_TAG, State
 
 
@@ -10,7 +11,7 @@ from orchestrator.tracking.states import PRUNED_TAG, State
     ("optuna_state", "state", "status"),
     [
         (TrialState.COMPLETE, State.COMPLETE, "FINISHED"),
-        (TrialState.PRUNED, State.PRUNED, "KILLED"),
+        (TrialState.PRUNED, State.PRUNED, "FINISHED"),
         (TrialState.FAIL, State.FAILED, "FAILED"),
         (TrialState.RUNNING, State.RUNNING, "RUNNING"),
         (TrialState.WAITING, State.RUNNING, "RUNNING"),
@@ -35,6 +36,10 @@ def test_the_log_gives_back_the_state_that_was_recorded(state):
     assert State.from_event(event) is state
     assert event.status == state.mlflow_status
     assert (PRUNED_TAG in event.tags) == (state is State.PRUNED)
+
+
+def test_pruned_trials_of_older_logs_are_still_pruned():
+    assert State.from_event(TrialEnded(3, "KILLED", {PRUNED_TAG: "true"})) is State.PRUNED
 
 
 def test_a_stopped_trial_has_not_ended():

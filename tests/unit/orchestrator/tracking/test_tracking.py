@@ -25,6 +25,7 @@ from orchestrator.tracking.events import (
     Artifact,
     Metrics,
     SweepEnded,
+    SweepMetrics,
     SweepStarted,
     SweepTags,
     TrialEnded,
@@ -134,15 +135,31 @@ def test_a_failed_trial_that_is_resumed(log: EventLog, uri: str) -> None:
     record(log, uri, TrialStarted(0))
     run = runs_of(uri)[0]
     assert (run.info.status, run.data.tags.get("error")) == ("RUNNING", None)
+    assert run.data.tags["state"] == "running"
     record(log, uri, Metrics(0, 1, {"bpc": 2.0}), Metrics(0, 2, {"bpc": 1.9}))
     record(log, uri, TrialEnded(0, "KILLED", {"pruned": "true"}), SweepEnded("FINISHED"))
     run = runs_of(uri)[0]
-    assert (run.info.status, run.data.tags["pruned"]) == ("KILLED", "true")
+    assert (run.info.status, run.data.tags["state"]) == ("FINISHED", "pruned")
     record(log, uri, Metrics(0, 3, {"bpc": 1.8}), TrialEnded(0, "FINISHED"))
     run = runs_of(uri)[0]
     assert (run.info.status, run.data.tags.get("pruned")) == ("FINISHED", None)
     assert history(uri, run) == {"bpc": [(1, 2.0), (2, 1.9), (3, 1.8)]}
     assert runs_of(uri)[None].info.status == "FINISHED"
+
+
+def test_a_trial_has_the_data_the_user_and_the_source_of_its_sweep(log: EventLog, uri: str) -> None:
+    tags = {"data": "ptb", "data.real": "True", "data.sha256": "ab" * 32}
+    tags |= {"user": "ada", "command": "python -m orchestrator.sweep ptb"}
+    log.append(SweepStarted("s", tags), TrialStarted(0), Metrics(0, 1, {"best_valid_bpc": 2.0}))
+    record(log, uri, SweepMetrics(1, {"best_valid_bpc": 2.0}), SweepEnded("FINISHED"))
+    log.mark_sent(0)
+    record(log, uri, SweepMetrics(1, {"best_valid_bpc": 2.0}))
+    for run in runs_of(uri).values():
+        assert run.data.tags["mlflow.user"] == "ada"
+        assert run.data.tags["mlflow.source.name"] == "python -m orchestrator.sweep ptb"
+        (data,) = [each.dataset for each in run.inputs.dataset_inputs]
+        assert (data.name, data.digest, data.source_type) == ("ptb", "abababababab", "files")
+        assert history(uri, run)["best_valid_bpc"] == [(1, 2.0)]
 
 
 def test_an_extended_sweep_keeps_its_first_parameters(log: EventLog, uri: str) -> None:

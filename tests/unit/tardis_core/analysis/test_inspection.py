@@ -1,4 +1,4 @@
-"""The figures of an inspection are those of the reads that it draws."""
+"""The metrics of an inspection are those of the reads that it plots."""
 
 import numpy as np
 import pytest
@@ -15,8 +15,9 @@ def network_and_task(task: str, **overrides):
     return build_network(config, built.signature), built
 
 
-def test_figures_are_taken_over_all_steps_of_the_first_sequences(tmp_path):
-    network, task = network_and_task("strokes")
+def test_metrics_cover_all_steps_of_the_first_sequences(tmp_path):
+    few = {"task.train_sequences": 4, "task.valid_sequences": 4, "task.test_sequences": 20}
+    network, task = network_and_task("strokes", **few)
     actual = inspect_model(network, task, tmp_path / "new", example=3)
     assert actual.sequences == 16
     accesses = record_access(network, task, task.examples("test", range(16)))

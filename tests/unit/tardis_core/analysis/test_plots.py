@@ -3,8 +3,10 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib import style
 from matplotlib.patches import Arc
 
+from tardis_core.analysis import path_plots
 from tardis_core.analysis.access import Access
 from tardis_core.analysis.plots import access_figure, draw_access
 
@@ -42,3 +44,19 @@ def test_the_tokens_stand_under_the_steps():
     figure.draw_without_rendering()
     written = [[text.get_text() for text in axes.get_xticklabels()] for axes in figure.axes]
     assert written[1][:4] == ["a", "b", "c", "d"]
+
+
+DRAWINGS = {
+    "access": lambda path: draw_access(access(gates=True), path, "a title"),
+    "cells": lambda path: path_plots.draw_cell_lengths({"a": np.eye(3)}, 4.0, path),
+    "paths": lambda path: path_plots.draw_paths_by_distance({"a": np.arange(9.0)}, path, "title"),
+}
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_the_style_that_others_have_set_does_not_matter(tmp_path, name):
+    # Optuna, for one, sets ggplot for the whole process, with grid lines over heat maps.
+    DRAWINGS[name](tmp_path / "plain.png")
+    with style.context("ggplot"):
+        DRAWINGS[name](tmp_path / "styled.png")
+    assert (tmp_path / "plain.png").read_bytes() == (tmp_path / "styled.png").read_bytes()

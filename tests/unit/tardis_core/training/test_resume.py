@@ -5,7 +5,6 @@ import os
 import random
 import shlex
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -20,8 +19,11 @@ from tardis_core.tasks.base import TASKS
 from tardis_core.train import main
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Trainer
+from tests.support import command_server
+from tests.support.command_server import CommandServer
 from tests.support.tiny import command_line, read_csv, same, timeless, tiny, untimed
 
+TRAIN = "tardis_core.train"
 EVERY = 4
 LONG = {"training.updates": 140, "training.evaluate_every": EVERY}
 
@@ -74,7 +76,7 @@ def test_a_resumed_trainer_ends_bit_for_bit_like_one_never_stopped(
 
 
 @pytest.mark.parametrize("stop", [4, 8, 12])
-def test_stopping_at_a_validation_is_no_different(stop, tmp_path):
+def test_a_trainer_stopped_at_a_validation_resumes_the_same(stop, tmp_path):
     config = tiny()
     expected = run_to(Trainer(config, None), 12).state()
     stopped = run_to(Trainer(config, None), stop)
@@ -107,34 +109,38 @@ def test_a_run_out_of_patience_stays_finished(tmp_path):
 # The command, in processes of its own
 
 
+@pytest.fixture(scope="module")
+def server():
+    with command_server.running("tardis_core.training.loop", TRAIN) as server:
+        yield server
+
+
 class Run:
     """`python -m tardis_core.train` in another process."""
 
-    def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tardis_core.train", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[4],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        self.lines: list[str] = []
+    def __init__(self, server: CommandServer, folder: Path, *arguments: str) -> None:
+        self._folder = folder
+        folder.mkdir()
+        self.process = server.start(folder, TRAIN, *arguments)
+
+    @property
+    def lines(self) -> list[str]:
+        """The whole lines printed so far."""
+        output = self._folder / "output.txt"
+        lines = output.read_text().splitlines(keepends=True) if output.exists() else []
+        return [line for line in lines if line.endswith("\n")]
 
     def wait_for(self, validations: int) -> None:
-        """Read until so many validations were reported."""
-        assert self.process.stdout is not None
+        """Wait until so many validations were reported."""
         while len(self.updates) < validations:
-            line = self.process.stdout.readline()
-            assert line, self.process.communicate()[1]
-            self.lines.append(line)
+            assert self.process.poll() is None, (self._folder / "errors.txt").read_text()
+            time.sleep(0.005)
 
     def end(self, number: signal.Signals) -> str:
-        """Send a signal, wait for the end; returns what was said on stderr."""
-        self.process.send_signal(number)
-        out, error = self.process.communicate(timeout=60)
-        self.lines += out.splitlines(keepends=True)
-        return error
+        """Send a signal, wait for the end; returns what was printed to standard error."""
+        os.kill(self.process.pid, number)
+        self.process.wait(60)
+        return (self._folder / "errors.txt").read_text()
 
     @property
     def updates(self) -> list[int]:
@@ -182,11 +188,11 @@ def killed(run: Run, dice: random.Random) -> Run:
 
 
 @pytest.mark.slow
-def test_a_run_killed_again_and_again_ends_like_one_never_killed(tmp_path, uninterrupted):
+def test_a_run_killed_again_and_again_ends_like_one_never_killed(server, tmp_path, uninterrupted):
     dice, folder, done = random.Random(2017), tmp_path / "run", 0
     arguments = [*command_line(LONG), "--out", str(folder)]
-    for _ in range(3):
-        run = killed(Run(*arguments), dice)
+    for number in range(3):
+        run = killed(Run(server, tmp_path / str(number), *arguments), dice)
         assert run.updates[0] == done + EVERY  # nothing before the last checkpoint is repeated
         done = checkpoint.load(folder / "checkpoint.pt")["update"]
         assert done in (run.updates[-1], run.updates[-1] + EVERY)  # nothing reported is lost
@@ -196,9 +202,9 @@ def test_a_run_killed_again_and_again_ends_like_one_never_killed(tmp_path, unint
 
 
 @pytest.mark.slow
-def test_ctrl_c_saves_says_how_to_go_on_and_loses_nothing(tmp_path, uninterrupted):
+def test_ctrl_c_saves_prints_how_to_resume_and_loses_nothing(server, tmp_path, uninterrupted):
     folder = tmp_path / "run"
-    run = Run(*command_line(LONG), "--out", str(folder))
+    run = Run(server, tmp_path / "first", *command_line(LONG), "--out", str(folder))
     run.wait_for(3)
     assert run.end(signal.SIGINT) == ""
     assert run.process.returncode == 130
@@ -234,7 +240,7 @@ def test_a_signal_stops_the_run_after_the_update_it_came_in(monkeypatch, tmp_pat
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
-def test_the_command_to_go_on_names_the_data_and_works(monkeypatch, tmp_path, capsys):
+def test_the_printed_resume_command_names_the_data_and_works(monkeypatch, tmp_path, capsys):
     folder, data = tmp_path / "my run", tmp_path / "no data"
     data.mkdir()
     arguments = [*command_line({}, "ptb"), "--data", "standin", "--data-dir", str(data)]
@@ -249,7 +255,7 @@ def test_the_command_to_go_on_names_the_data_and_works(monkeypatch, tmp_path, ca
     assert main(["--resume", str(folder), "--data", "standin"]) == 0
 
 
-def test_ctrl_c_while_the_result_is_measured_is_no_traceback(monkeypatch, tmp_path, capsys):
+def test_ctrl_c_during_the_final_evaluation_prints_no_traceback(monkeypatch, tmp_path, capsys):
     folder = tmp_path / "run"
 
     def press(self: Trainer, split: str, honest: Callable = Trainer.evaluate) -> Any:
@@ -280,13 +286,13 @@ def test_a_run_killed_after_its_last_checkpoint_still_gets_its_result(tmp_path, 
     assert_equal(folder, expected)
 
 
-def test_a_finished_run_may_be_resumed_and_stays_as_it_is(tmp_path):
+def test_resuming_a_finished_run_changes_nothing(tmp_path):
     expected = finished(tmp_path / "run")
     assert main(["--resume", str(tmp_path / "run")]) == 0
     assert_equal(tmp_path / "run", expected)
 
 
-def test_what_a_kill_left_half_written_is_cleared_away(monkeypatch, tmp_path):
+def test_a_half_written_checkpoint_is_removed(monkeypatch, tmp_path):
     folder = tmp_path / "run"
     expected = finished(folder)
     with monkeypatch.context() as patched:

@@ -1,0 +1,1 @@
+"""HTML pages of one file each: tables, plots and images, with nothing to load from elsewhere."""

@@ -1,0 +1,92 @@
+"""Signals that ask this process to stop, heard at moments that can take it.
+
+Ctrl-C sends SIGINT, schedulers such as Slurm and Kubernetes send SIGTERM, often twice, and a
+terminal that is closed sends SIGHUP. The first one decides the exit code, 128 and its number.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from types import FrameType
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+Reaction = Callable[[], None]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Somebody has asked this process to stop."""
+
+
+class StopSignals:
+    """The stop signals of this process: what the next one does, and the first that came."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None  # of the first signal
+        self._react: Reaction = _ignore
+        self._listening = False
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a process that was asked to stop."""
+        return 128 + (self.number or signal.SIGINT)
+
+    @contextmanager
+    def listening(self, last: bool = False) -> Iterator[None]:
+        """A context in which signals are heard; Python allows it in the main thread alone.
+
+        Args:
+            last: after a signal the process ends with the context, and ignores further ones.
+        """
+        if self._listening or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in NUMBERS}
+        self.number, self._listening = None, True
+        self.listen()
+        try:
+            with self.interrupting():
+                yield
+        finally:
+            self._listening = False
+            if not last or self.number is None:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
+    def listen(self) -> None:
+        """Hear the signals, also if a library has installed handlers of its own since."""
+        if self._listening:
+            for number in NUMBERS:
+                signal.signal(number, self._receive)
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self.number = self.number or number
+        self._react()
+
+    @contextmanager
+    def reacting(self, react: Reaction) -> Iterator[None]:
+        """A context in which a signal calls the function."""
+        self._react, before = react, self._react
+        try:
+            yield
+        finally:
+            self._react = before
+
+    def interrupting(self) -> AbstractContextManager[None]:
+        """A context that the first signal ends with `Interrupted`."""
+        return self.reacting(self._interrupt)
+
+    def deferring(self) -> AbstractContextManager[None]:
+        """A context that no signal ends; `number` remembers it."""
+        return self.reacting(_ignore)
+
+    def _interrupt(self) -> None:
+        self._react = _ignore  # whatever has to be saved now must not be interrupted again
+        raise Interrupted
+
+
+def _ignore() -> None:
+    pass
+
+
+stop_signals = StopSignals()

@@ -1,0 +1,86 @@
+"""The checks of the kill rounds see what is lost, doubled and left running; the table resumes."""
+
+import json
+import sqlite3
+import sys
+from dataclasses import asdict
+
+import pytest
+
+from benchmarks.reliability import kill_rounds
+from benchmarks.reliability.checks import ended_in_study, examine, missing
+from benchmarks.reliability.kill_rounds import Round
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store of MLflow's tables with the columns that the checks read."""
+    connection = sqlite3.connect(tmp_path / "mlflow.db")
+    connection.execute("CREATE TABLE runs (run_uuid TEXT, status TEXT, lifecycle_stage TEXT)")
+    connection.execute("CREATE TABLE tags (run_uuid TEXT, key TEXT, value TEXT)")
+    connection.execute("CREATE TABLE metrics (run_uuid TEXT, key TEXT, step INT, value REAL)")
+
+    def add(run, trial, steps, status="FINISHED"):
+        connection.execute("INSERT INTO runs VALUES (?, ?, 'active')", (run, status))
+        connection.execute("INSERT INTO tags VALUES (?, 'trial', ?)", (run, trial))
+        rows = [(run, step) for step in steps]
+        connection.executemany("INSERT INTO metrics VALUES (?, 'valid', ?, 0.5)", rows)
+        connection.commit()
+
+    add.path = tmp_path / "mlflow.db"
+    return add
+
+
+def test_a_store_that_has_everything_once(store):
+    store("a", "0", [10, 20, 30])
+    store("b", "1", [10])
+    assert examine(store.path, 2, "valid", "trial").counts == (0, 0, 0)
+
+
+def test_what_is_lost_doubled_and_left_running(store):
+    store("a", "0", [10, 20, 20, 40])
+    store("b", "1", [10], status="RUNNING")
+    store("c", "1", [10])
+    found = examine(store.path, 3, "valid", "trial")
+    assert found.lost == ["1 of 3 trials", "trial 0: step 30"]
+    assert found.doubled == ["trial 1: 2 runs", "trial 0: step 20"]
+    assert found.running == ["trial 1"]
+
+
+def test_only_the_runs_of_one_sweep_count(store):
+    store("a", "0", [10])
+    store("b", "0", [10])
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("INSERT INTO tags VALUES ('b', 'sweep', 's')")
+    assert examine(store.path, 1, "valid", "trial", "sweep=s").counts == (0, 0, 0)
+
+
+def test_steps_come_at_equal_distances():
+    assert missing([]) == []
+    assert missing([5]) == []
+    assert missing([20, 30]) == [10]
+
+
+def test_trials_of_a_journal_that_have_ended(tmp_path):
+    logs = [{"op_code": 4}, {"op_code": 6, "trial_id": 0, "state": 0}]
+    logs += [{"op_code": 6, "trial_id": each, "state": 1} for each in (0, 1, 1)]
+    (tmp_path / "study.log").write_text("".join(json.dumps(each) + "\n" for each in logs))
+    assert ended_in_study(tmp_path / "study.log") == 2
+
+
+def test_a_round_that_is_in_the_table_is_not_run_again(tmp_path, monkeypatch, capsys):
+    done = Round("ours", "driver", 0, "3.0 s", [-9, 0], [], [], [], 1.0, 60.0)
+    (tmp_path / "rounds.jsonl").write_text(json.dumps(asdict(done)) + "\n")
+    bad = Round("ours", "driver", 1, "9.0 s", [None], [], [], ["trial 3"], 1.0, 60.0)
+    calls = []
+
+    def run_round(*arguments):
+        calls.append(arguments[:3])
+        return bad
+
+    monkeypatch.setattr(kill_rounds, "run_round", run_round)
+    words = ["kill_rounds", "--part", "driver", "--rounds", "2", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", words)
+    assert kill_rounds.main() == 1
+    assert calls == [("ours", "driver", 1)]
+    assert "| ours | driver | 2 | 0 | 0 | 1 | 1 | 1 |" in capsys.readouterr().out

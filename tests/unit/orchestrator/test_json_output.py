@@ -1,0 +1,55 @@
+"""`--json`: one object on the standard output, everything else on the other."""
+
+import json
+
+import pytest
+
+from orchestrator import compare_command, sweep_command
+from orchestrator.execution.driver import Outcome
+from tests.support.sweep_logs import comparison_plan, fill, fill_comparison, make_plan
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sweep_command, "_champion", lambda plan: "none")
+
+    def run(plan, address=None):
+        print("progress")
+        return Outcome(finished=True, waiting=0, refused=2)
+
+    monkeypatch.setattr(sweep_command.api, "run", run)
+
+
+def printed(capsys):
+    out, err = capsys.readouterr()
+    assert "progress" in err
+    return json.loads(out)
+
+
+def test_a_search_ends_with_one_object(capsys):
+    plan = make_plan()
+    plan.save()
+    fill(plan, [0.5, 0.1, None, float("nan")])
+    assert sweep_command.main(["--resume", "s", "--json"]) == 0
+    values = printed(capsys)
+    assert (values["name"], values["finished"], values["exit_code"]) == ("s", True, 0)
+    assert values["best_config"]["trial"] == 1
+    assert values["best_config"]["bce"] == 0.1
+    assert values["best_config"]["config"]["task"] == "copy"
+    assert values["failures"] == {"diverged": [2]}
+    assert values["undelivered"]["refused"] == 2
+
+
+def test_a_comparison_ends_with_its_candidates(capsys):
+    plan = comparison_plan()
+    plan.save()
+    fill_comparison(plan, {"a": [0.1, 0.2, 0.3], "b": [0.4, 0.5, 0.6]})
+    assert compare_command.main(["--resume", "c", "--json"]) == 0
+    values = printed(capsys)
+    assert [row["system"] for row in values["candidates"]] == ["a", "b"]
+
+
+def test_a_plan_is_an_object_too(capsys):
+    assert sweep_command.main(["copy", "--smoke", "--name", "n", "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "n"

@@ -1,0 +1,35 @@
+"""The precision of products: what PyTorch is told while a network is trained."""
+
+import pytest
+import torch
+
+from tardis_core.training import loop
+from tardis_core.training.loop import Trainer
+from tests.support.tiny import tiny
+
+
+def rounding() -> tuple[str, str]:
+    return torch.backends.cuda.matmul.fp32_precision, torch.backends.cudnn.rnn.fp32_precision
+
+
+@pytest.mark.parametrize(("precision", "told"), [("float32", "ieee"), ("tf32", "tf32")])
+def test_products_of_both_passes_are_rounded_as_asked_and_no_others(monkeypatch, precision, told):
+    seen = []
+    original = loop.objective
+
+    def objective(*arguments):
+        result = original(*arguments)
+        seen.append(rounding())
+        result.loss.register_hook(lambda _: seen.append(rounding()))
+        return result
+
+    monkeypatch.setattr(loop, "objective", objective)
+    before = rounding()
+    Trainer(tiny("copy", precision=precision), None).step()
+    assert seen == [(told, told)] * 2
+    assert rounding() == before
+
+
+def test_tf32_is_float32_on_a_processor():
+    losses = [Trainer(tiny("copy", precision=name), None).step() for name in ("float32", "tf32")]
+    assert losses[0] == losses[1]
