@@ -73,16 +73,21 @@ class EstimatorQuality(Reproduction):
     def run(self, request: Request) -> Outcome:
         torch.set_num_threads(1)  # the seconds are those of one processor
         budget = BUDGETS[request.scale]
-        tables, losses = [], []
+        table, plot, losses = pd.DataFrame(), request.folder / "quality.png", []
+
+        def add(more: pd.DataFrame) -> pd.DataFrame:
+            """Written at once: a run that is stopped keeps what it has measured."""
+            so_far = pd.concat([table, more])
+            so_far.to_csv(request.folder / "quality.csv", index=False)
+            draw_quality(_panels(so_far), plot)
+            return so_far
+
         for stage, loss, problem in _exact_stages(budget, request.seed):
-            tables.append(_judge(stage, problem, _exact_truth(problem), budget.repeats))
+            table = add(_judge(stage, problem, _exact_truth(problem), budget.repeats))
             losses.append(f"{stage} {loss:.3f}")
         for stage, problem in _large_stages(budget, request):
             truth = _mean_truth(problem, budget.truth_repeats)
-            tables.append(_judge(stage, problem, truth, budget.large_repeats))
-        table, plot = pd.concat(tables), request.folder / "quality.png"
-        table.to_csv(request.folder / "quality.csv", index=False)
-        draw_quality(_panels(table), plot)
+            table = add(_judge(stage, problem, truth, budget.large_repeats))
         return Outcome(
             _rows(table),
             _verdict(table),
