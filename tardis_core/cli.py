@@ -123,6 +123,24 @@ def evaluation_parent() -> Parser:
         help="uniform reads random cells instead of those that TARDIS chooses, which shows what "
         "its memory contributes (default: own)",
     )
+    parent.add_argument(
+        "--cache",
+        type=int,
+        metavar="N",
+        help="also measure a language model with a continuous cache of the last N symbols",
+    )
+    parent.add_argument(
+        "--theta",
+        type=float,
+        help="how strongly the cache prefers similar states (default: tuned on validation)",
+    )
+    parent.add_argument(
+        "--lambda",
+        type=float,
+        dest="cache_weight",
+        metavar="SHARE",
+        help="share of the cache in the prediction (default: tuned on validation)",
+    )
     parent.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return parent
 

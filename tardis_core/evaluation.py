@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tardis_core.analysis.cache import Cache, cached_bpc
 from tardis_core.analysis.details import as_csv, as_text, draw_detail
 from tardis_core.analysis.uniform_reads import with_uniform_reads
 from tardis_core.build import build_task, load_data
 from tardis_core.config import Config
 from tardis_core.data.files import write_atomically
+from tardis_core.errors import require
 from tardis_core.models.network import Network
 from tardis_core.tasks.base import Split, Task
 from tardis_core.tasks.details import Confusion, Detail
@@ -136,16 +138,30 @@ class Evaluation:
 
 def evaluate_model(model: TrainedModel, options: argparse.Namespace) -> Evaluation:
     """Evaluate a model as the options of `evaluation_parent` say."""
+    cache = _cache_of(options)  # first: a wrong option is refused before data is loaded
     task = model.task(options.data_dir, options.data)
     network = model.network(options.device, options.reads)
-    return Evaluation(
-        model,
-        options.split,
-        options.reads,
-        task.evaluate(network, options.split),
-        task.details(network, options.split),
-        {task.metric.name: task.metric.unit, **task.meanings},
+    metrics = task.evaluate(network, options.split)
+    units = {task.metric.name: task.metric.unit, **task.meanings}
+    if cache is not None:
+        metrics["cache_bpc"], cache = cached_bpc(network, task, options.split, cache)
+        units["cache_bpc"] = (
+            f"bits per character with a cache of {cache.size} symbols, "
+            f"theta {cache.theta}, lambda {cache.weight}"
+        )
+    details = task.details(network, options.split)
+    return Evaluation(model, options.split, options.reads, metrics, details, units)
+
+
+def _cache_of(options: argparse.Namespace) -> Cache | None:
+    """The cache that is asked for."""
+    if options.cache is not None:
+        return Cache(options.cache, options.theta, options.cache_weight)
+    require(
+        options.theta is None and options.cache_weight is None,
+        "--theta and --lambda are settings of a cache; give its size as well, such as --cache 500",
     )
+    return None
 
 
 def print_evaluation(evaluation: Evaluation, as_json: bool) -> None:

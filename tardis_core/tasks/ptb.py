@@ -161,7 +161,7 @@ class Ptb(Task):
         return self._cut(self.data.train, starts, self.config.length, continues=carried > 0)
 
     def evaluate(self, network: Network, split: Split) -> dict[str, float]:
-        result = score(network, self.signature, self._evaluation_batches(split))
+        result = score(network, self.signature, self.evaluation_batches(split))
         measured = {"bpc": bits(result.nats, result.steps)}
         if result.memory_nats is not None:
             measured["memory_bpc"] = bits(result.memory_nats, result.steps)
@@ -181,7 +181,7 @@ class Ptb(Task):
         symbols = (self.data.symbols[symbol] for symbol in batch.inputs[:, column].tolist())
         return [shown.get(symbol, symbol) for symbol in symbols]
 
-    def _evaluation_batches(self, split: Split) -> Iterator[Batch]:
+    def evaluation_batches(self, split: Split) -> Iterator[Batch]:
         """Every symbol of the split once, in parallel streams; the last stream may be shorter."""
         text = getattr(self.data, split)[: self.config.evaluation_symbols or None]
         stream = -(-len(text) // self.config.streams)

@@ -72,7 +72,7 @@ def test_epochs_begin_at_different_places():
 def test_evaluation_predicts_every_symbol_once_from_the_one_before(streams):
     data = corpus()
     pairs = []
-    for batch in task(data, streams=streams)._evaluation_batches("valid"):
+    for batch in task(data, streams=streams).evaluation_batches("valid"):
         pairs += zip(
             batch.inputs[batch.scored_TB].tolist(),
             batch.targets[batch.scored_TB].tolist(),
@@ -95,7 +95,7 @@ def test_bpc_of_one_stream_is_that_of_one_long_sequence():
 
 
 def test_evaluation_may_be_limited():
-    batches = list(task(evaluation_symbols=11)._evaluation_batches("test"))
+    batches = list(task(evaluation_symbols=11).evaluation_batches("test"))
     assert sum(int(batch.scored_TB.sum()) for batch in batches) == 11
 
 
