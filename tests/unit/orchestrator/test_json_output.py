@@ -14,7 +14,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sweep_command, "_champion", lambda plan: "none")
 
-    def run(plan, address=None):
+    def run(plan, address=None, restart=()):
         print("progress")
         return Outcome(finished=True, waiting=0, refused=2)
 

@@ -94,9 +94,11 @@ def test_a_comparison_says_what_waits_and_what_was_refused(away, monkeypatch, ca
     assert "refused:  MLflow refused 2 events" in text
 
 
-def test_the_ui_names_a_server_without_its_password(capsys):
-    assert ui.main(["--tracking-uri", "http://me:hunter2@127.0.0.1:1"]) == 0
-    assert "open http://me:***@127.0.0.1:1" in capsys.readouterr().out
+def test_the_ui_names_a_server_that_is_away_without_its_password(capsys):
+    assert ui.main(["--tracking-uri", "http://me:hunter2@127.0.0.1:1"]) == 2
+    message = capsys.readouterr().err
+    assert "the tracking store http://me:***@127.0.0.1:1 cannot be used" in message
+    assert "hunter2" not in message
 
 
 def test_the_ui_says_that_the_store_of_a_sweep_is_away(away, capsys):

@@ -8,10 +8,10 @@ import torch
 
 from tardis_core import kernels
 from tardis_core.build import build_network
-from tardis_core.config import NO_ESTIMATOR, make_config
-from tardis_core.estimators.base import ESTIMATORS
+from tardis_core.config import make_config
 from tardis_core.models.base import MODELS, flatten_state, map_state
 from tardis_core.tasks.base import TASKS, Batch
+from tests.support.systems import SYSTEMS
 
 SIGNATURE = TASKS.get("copy").signature
 TINY = {
@@ -26,12 +26,7 @@ TINY = {
     "memory.heads": 2,
     "memory.nearest": 2,
 }
-PAIRS = [
-    (model, estimator)
-    for model in MODELS.names()
-    for estimator in (ESTIMATORS.names() if MODELS.get(model).discrete else [NO_ESTIMATOR])
-]
-every_model = pytest.mark.parametrize(("model", "estimator"), PAIRS)
+every_model = pytest.mark.parametrize(("model", "estimator"), SYSTEMS)
 
 
 def tiny_network(model, estimator, seed=0, **overrides):
@@ -208,7 +203,7 @@ def test_outputs_depend_on_the_past_and_never_on_the_future(model, estimator):
 
 
 @pytest.mark.parametrize(
-    ("model", "estimator"), [pair for pair in PAIRS if pair[1] in ("gumbel", NO_ESTIMATOR)]
+    ("model", "estimator"), [each for each in SYSTEMS if each[1] in ("gumbel", None)]
 )
 def test_gradients_reach_every_parameter(model, estimator):
     T = 20

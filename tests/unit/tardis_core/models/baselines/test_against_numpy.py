@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS
 from tests.support import numpy_baselines
 from tests.support.small_baselines import B, D, H, T, assert_same, make, noise_of, run
 from tests.support.small_tardis import inputs, parameters_of
+from tests.support.systems import ONE_OF_EACH_KIND
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -117,7 +117,7 @@ def test_continuous_dntm(seed):
         assert_same(actual, lambda x, name=name: numpy_baselines.dntm(p, x)[name], x)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS.names())
+@pytest.mark.parametrize("estimator", ONE_OF_EACH_KIND)
 @pytest.mark.parametrize("noisy", [False, True])
 def test_discrete_dntm(estimator, noisy):
     model = make("dntm-discrete", estimator, cells=4, address=2, content=3)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.baselines import dnc, neural_stack, sam
 from tests.support import numpy_memories
 from tests.support.small_baselines import B, D, T, assert_outputs, assert_same, make, noise_of, run
 from tests.support.small_tardis import inputs, parameters_of
+from tests.support.systems import ONE_OF_EACH_KIND
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -119,7 +119,7 @@ def test_when_there_is_no_room_the_weakest_value_is_dropped():
     assert strengths.flatten().tolist() == pytest.approx([0.5, 0.9, 0.0])
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS.names())
+@pytest.mark.parametrize("estimator", ONE_OF_EACH_KIND)
 @pytest.mark.parametrize("noisy", [False, True])
 def test_armin(estimator, noisy):
     model, x = make("armin", estimator, cells=4, content=3), inputs(T, B, D)
