@@ -7,6 +7,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -213,13 +214,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan = load_plan(options.name)
     redirect_library_logs(plan.folder / "ray.log")
     lost = _set_damage_aside(plan) if options.fix else []
-    log = open_log(plan.folder)
-    problems = [*lost, *examine(plan, log)]
-    if problems and options.fix:
-        print("\n".join(["fixing:", *(f"  {each}" for each in problems)]))
-        lost = rebuild(plan, log)
-        reconcile(plan, log)
-        problems = [*examine(plan, log), *lost]
+    with closing(open_log(plan.folder)) as log:
+        problems = [*lost, *examine(plan, log)]
+        if problems and options.fix:
+            print("\n".join(["fixing:", *(f"  {each}" for each in problems)]))
+            lost = rebuild(plan, log)
+            reconcile(plan, log)
+            problems = [*examine(plan, log), *lost]
     agreement = f"{plan.name}: Ray, Optuna, MLflow and the log agree"
     print("\n".join(problems) if problems else agreement)
     return 1 if problems else 0

@@ -27,7 +27,7 @@ from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import Event, Metrics, SweepEnded, SweepStarted, TrialStarted
 from orchestrator.tracking.states import ERROR_TAG, State
-from search_spaces.engine.probe import ProbeTrial
+from search_spaces.engine.probe import RecordingTrial, draw
 
 VALIDATIONS, EVERY = 18, 50  # of a trial that runs to its end; updates between them
 RUNGS = (2, 6)  # validations after which trials are stopped
@@ -66,7 +66,7 @@ def write(name: str, trials: int) -> SearchPlan:
 def _samples(plan: SearchPlan) -> Iterator[Sample]:
     rng, space = random.Random(0), search_spaces.load(plan.task)
     for number in range(plan.trials):
-        trial = ProbeTrial(rng, number)
+        trial = RecordingTrial(lambda _, distribution: draw(distribution, rng), number)
         asked = cast(optuna.Trial, trial)
         settings = space.space(asked, plan.scale, plan.estimators, plan.models)
         config = trial_config(plan.task, plan.scale, plan.seed, settings)

@@ -25,7 +25,7 @@ class DataRecord(NamedTuple):
     @classmethod
     def of_tags(cls, tags: Mapping[str, str]) -> "DataRecord":
         """The inverse of `tags`."""
-        return cls(tags[NAME], tags[SHA256], tags[REAL] == "True")
+        return cls(tags[NAME], tags[SHA256], tags.get(REAL) == "True")
 
     def __str__(self) -> str:
         return f"{self.name} ({self.sha256[:12]})" if self.sha256 else self.name

@@ -149,13 +149,10 @@ class EventLog:
         # Unbuffered: what `append` has written survives this process, however it ends.
         self._file = open(self.path, "ab+", buffering=0)  # noqa: SIM115
         try:
-            lock_file(self._file, wait=False)
-        except BlockingIOError:
+            lock_log(self._file, folder)
+        except UserError:
             self._file.close()
-            raise UserError(
-                f"a sweep can run only once at a time, and the one in {folder} is running; "
-                f"wait for it to end, or stop it"
-            ) from None
+            raise
         self._recorded, self._ends = _Recorded(), [0]
         self._load()
 
@@ -276,7 +273,7 @@ def set_log_damage_aside(folder: Path) -> int:
     Everything is delivered again then: the offset of the cursor has lost its meaning.
     """
     with open(folder / LOG, "ab") as file:
-        lock_file(file, wait=False)
+        lock_log(file, folder)
         count = set_damage_aside(folder / LOG, is_event, folder / DAMAGED)
         if count:
             (folder / CURSOR).unlink(missing_ok=True)
@@ -303,6 +300,17 @@ def ended_trials(folder: Path) -> list[int]:
 
 def _ended(states: Mapping[int, State]) -> list[int]:
     return sorted(number for number, state in states.items() if state.ended)
+
+
+def lock_log(file: BinaryIO | FileIO, folder: Path) -> None:
+    """Lock the log of a sweep; `UserError` if another process has it open."""
+    try:
+        lock_file(file, wait=False)
+    except BlockingIOError:
+        raise UserError(
+            f"a sweep can run only once at a time, and the one in {folder} is running; "
+            f"wait for it to end, or stop it"
+        ) from None
 
 
 def lock_file(file: BinaryIO | FileIO, wait: bool) -> None:

@@ -14,12 +14,9 @@ import pytest
 from orchestrator.execution.cluster import RAY_SETTINGS
 from orchestrator.tracking.mlflow_store import prepare_store
 from tardis_core.errors import UserError
-from tests.support import command_server
-from tests.support.command_server import CommandServer
 from tests.support.mlflow_stores import EXPERIMENT, PATIENCE, fresh_sqlite, wait_for
 from tests.support.servers import Server, free_port
 
-SWEEP = "orchestrator.sweep_command"
 TOKEN, OTHER = "a" * 64, "b" * 64
 PASSWORD = "correct horse battery"
 
@@ -56,29 +53,26 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         shutil.rmtree(own, ignore_errors=True)
 
 
-@pytest.fixture(scope="module")
-def commands() -> Iterator[CommandServer]:
-    with command_server.running("orchestrator.api", SWEEP) as server:
-        yield server
+def sweep(folder: Path, address: str, **variables: str) -> subprocess.Popen[str]:
+    arguments = ["copy", "--smoke", "--trials", "1", "--address", address]
+    folder.mkdir()
+    return subprocess.Popen(
+        [sys.executable, "-m", "orchestrator.sweep", *arguments],
+        cwd=folder,
+        env=alone(folder, PYTHONPATH=os.pathsep.join(sys.path), **variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
-def test_no_token_and_a_wrong_token_are_reported_in_one_line(
-    cluster: str, commands: CommandServer, tmp_path: Path
-) -> None:
-    tokens = {
-        "ours is missing": {},
-        "ours does not match": {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": OTHER},
-    }
-    arguments = ["copy", "--smoke", "--trials", "1", "--address", cluster]
-    for expected, variables in tokens.items():
-        folder = tmp_path / expected.replace(" ", "-")
-        folder.mkdir()
-        environment = alone(folder, **variables)
-        process = commands.start(folder, SWEEP, *arguments, environment=environment)
-        code = process.wait(PATIENCE)
-        text = (folder / "output.txt").read_text() + (folder / "errors.txt").read_text()
+def test_no_token_and_a_wrong_token_are_reported_in_one_line(cluster: str, tmp_path: Path) -> None:
+    none = sweep(tmp_path / "none", cluster)
+    wrong = sweep(tmp_path / "wrong", cluster, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=OTHER)
+    for process, expected in ((none, "ours is missing"), (wrong, "ours does not match")):
+        _, text = process.communicate(timeout=PATIENCE)
         lines = [line for line in text.splitlines() if line.startswith("error: ")]
-        assert code == 2, text
+        assert process.returncode == 2, text
         assert len(lines) == 1
         assert f"asks for a token, and {expected}" in lines[0]
         assert TOKEN not in text

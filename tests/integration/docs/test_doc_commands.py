@@ -177,7 +177,8 @@ def test_parser_accepts_the_arguments(command, here, monkeypatch):
     benchmark = command.module.startswith("benchmarks.")
     # A benchmark without a parser takes only names, and would run.
     if ours or (benchmark and "parse_args" in Path(spec.origin).read_text()):
-        check_arguments(command.module, list(command.words[3:]), monkeypatch)
+        words = [PLACEHOLDERS.get(word, word) for word in command.words[3:]]
+        check_arguments(command.module, words, monkeypatch)
 
 
 @each_of([command for command in ONLY_PARSED + ELSEWHERE if not command.module])
