@@ -1,5 +1,6 @@
-"""The quality of estimators as a picture."""
+"""The quality of estimators as a plot."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from tardis_core.analysis.estimator_quality import Quality
 
+PER_ROW = 4  # panels
 MARKS = "osD^v<>Pp*Xh"
 NEARLY_NONE = 1e-3  # of the noise of an estimator that has none, so that it is on the axis
 
@@ -19,12 +21,17 @@ def draw_quality(panels: Mapping[str, Mapping[str, Quality]], path: Path | str) 
     Args:
         panels: by the name of a problem, quality by the name of an estimator.
     """
-    figure = Figure(figsize=(3.7 * len(panels) + 1.8, 3.9), layout="constrained")
-    axes = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
-    for each, (title, by_name) in zip(axes, panels.items(), strict=True):
-        _panel(each, by_name)
-        each.set(title=title, xlabel="noise: standard deviation / |true gradient|")
-    axes[0].set_ylabel("bias / |true gradient|")
+    columns = min(PER_ROW, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    figure = Figure(figsize=(3.3 * columns + 1.8, 3.3 * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for axes, (title, by_name) in zip(grid.flat, panels.items(), strict=False):
+        _panel(axes, by_name)
+        axes.set_title(title)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    figure.supxlabel("noise: standard deviation / |true gradient|", fontsize=10)
+    figure.supylabel("bias / |true gradient|", fontsize=10)
     names = next(iter(panels.values()))
     figure.legend(handles=_legend(list(names)), loc="outside right center", fontsize=8)
     figure.savefig(path, dpi=110)
