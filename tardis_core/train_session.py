@@ -2,13 +2,11 @@
 
 import os
 import shlex
-import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -21,6 +19,7 @@ from tardis_core.config import Config, make_config
 from tardis_core.data.files import check_source, data_dir
 from tardis_core.errors import Diverged, UserError
 from tardis_core.registry import TASK_NAMES
+from tardis_core.stopping import Interrupted, stop_signals
 from tardis_core.text import duration, error_line
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Row, Trainer
@@ -207,22 +206,14 @@ def _place(trainer: Trainer) -> str:
 
 
 class _Interrupt:
-    """The first Ctrl-C (or SIGTERM) asks the loop to stop, the second stops at once."""
+    """The first signal asks the loop to stop, the second stops at once."""
 
     def __init__(self) -> None:
         self.asked = False
 
-    def __enter__(self) -> "_Interrupt":
-        self._before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:
+    def __call__(self) -> None:
         if self.asked:
-            raise KeyboardInterrupt
+            raise Interrupted
         self.asked = True
         print("stopping, saving ...", flush=True)
 
@@ -239,7 +230,8 @@ def _train(trainer: Trainer, folder: RunFolder, observers: Sequence[Observer]) -
         if not terminal and lines.due and not trainer.validation_due:
             lines.print(loss)
 
-    with bar, _Interrupt() as interrupt:
+    interrupt = _Interrupt()
+    with bar, stop_signals.listening(), stop_signals.reacting(interrupt):
         try:
             for row in trainer.run(on_update, lambda: interrupt.asked):
                 folder.save(trainer)

@@ -15,8 +15,10 @@ import pytest
 
 from tardis_core.build import load_data
 from tardis_core.config import Config
+from tardis_core.stopping import NUMBERS
 from tardis_core.tasks.base import TASKS
-from tardis_core.train import main
+from tardis_core.train import main, parsed
+from tardis_core.train_session import TrainOptions, train
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Trainer
 from tests.support import command_server
@@ -33,6 +35,15 @@ def _no_network(monkeypatch, tmp_path_factory):
     monkeypatch.setenv("TARDIS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.setenv("TARDIS_OFFLINE", "1")
     monkeypatch.delenv("TARDIS_DATA", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _handlers_restored():
+    """A command that was stopped ignores further signals, as its process is about to end."""
+    handlers = {number: signal.getsignal(number) for number in NUMBERS}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 # A trainer in this process
@@ -230,14 +241,21 @@ def signal_at(monkeypatch, update: int, number: signal.Signals = signal.SIGINT) 
     monkeypatch.setattr(Trainer, "step", step)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", NUMBERS)
 def test_a_signal_stops_the_run_after_the_update_it_came_in(monkeypatch, tmp_path, number):
     signal_at(monkeypatch, 5, number)
-    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
-    assert main([*command_line({}), "--out", str(tmp_path / "run")]) == 130
+    assert main([*command_line({}), "--out", str(tmp_path / "run")]) == 128 + number
     assert checkpoint.load(tmp_path / "run" / "checkpoint.pt")["update"] == 6
     assert not (tmp_path / "run" / "result.json").exists()
-    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+def test_a_function_call_leaves_the_handlers_of_its_caller(monkeypatch, tmp_path):
+    signal_at(monkeypatch, 5, signal.SIGTERM)
+    handlers = [signal.getsignal(each) for each in NUMBERS]
+    options = parsed([*command_line({}), "--out", str(tmp_path / "run")])
+    options.pop("help_settings")
+    assert not train(TrainOptions(**options)).finished
+    assert [signal.getsignal(each) for each in NUMBERS] == handlers
 
 
 def test_the_printed_resume_command_names_the_data_and_works(monkeypatch, tmp_path, capsys):
