@@ -82,8 +82,8 @@ class EstimatorQuality(Reproduction):
             draw_quality(_panels(so_far), plot)
             return so_far
 
-        for stage, loss, problem in _exact_stages(budget, request.seed):
-            table = add(_judge(stage, problem, _exact_truth(problem), budget.repeats))
+        for stage, loss, problem in exact_stages(budget, request.seed):
+            table = add(_judge(stage, problem, exact_truth(problem), budget.repeats))
             losses.append(f"{stage} {loss:.3f}")
         for stage, problem in _large_stages(budget, request):
             truth = _mean_truth(problem, budget.truth_repeats)
@@ -114,7 +114,7 @@ def _config(cells: int, longest: int, seed: int, **settings: Any) -> Config:
     return make_config("copy", "tardis", "gumbel", "small", seed, overrides)
 
 
-def _exact_stages(budget: Budget, seed: int) -> Iterator[tuple[str, float, Problem]]:
+def exact_stages(budget: Budget, seed: int) -> Iterator[tuple[str, float, Problem]]:
     """The small model at the start, in the middle and at the end of its training."""
     config = _config(
         4, 2, seed, **{"model.hidden": budget.hidden, "memory.content": 8, "memory.attention": 8}
@@ -168,7 +168,8 @@ def _large_stages(budget: Budget, request: Request) -> Iterator[tuple[str, Probl
             yield f"K = {cells}, {stage}", problem
 
 
-def _exact_truth(problem: Problem) -> Truth:
+def exact_truth(problem: Problem) -> Truth:
+    """The gradient of the expected loss over every path of reads."""
     network = measure.network_of(problem, "reinforce", {})
     loss = measure.expected_loss(network, problem.signature, problem.batch)
     gradient_N = measure.gradient_of(loss, network)

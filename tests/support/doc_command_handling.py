@@ -14,6 +14,7 @@ SMALL = {
     "tardis_core.train": ("--scale", "smoke", *TINY),
     "tardis_core.ngram": ("--orders", "1,2", "--epochs", "1", "--rows", "4096"),
     "benchmarks.tools.coverage": ("--simulations", "2"),
+    "benchmarks.tools.rare_estimates": ("--scale", "smoke", "--counts", "2"),
     "benchmarks.tools.sample_sweep": ("--trials", "12"),
     # Makes the plan, loads the data and trains two updates. The tests in RUN_BY_ANOTHER_TEST
     # run whole sweeps on Ray.
