@@ -28,6 +28,7 @@ import search_spaces
 from benchmarks.speed.no_work import no_work
 from orchestrator.execution import cluster
 from orchestrator.execution import tuner as sweeping
+from orchestrator.execution.control import Control
 from orchestrator.execution.result import OBJECTIVE
 from orchestrator.execution.view import View
 from orchestrator.planning.plan import SearchPlan
@@ -59,7 +60,7 @@ def ours(trials: int, folder: Path, number: int) -> float:
     assert tracker.flush(60) == 0
     began = time.perf_counter()
     with open(plan.folder / "view.txt", "w") as view, redirect_stdout(view):
-        sweeping.run(plan, None, SLOTS, [View(plan)])
+        sweeping.run(plan, None, SLOTS, [View(plan)], Control(plan))
     log.append(SweepEnded("FINISHED"))
     assert tracker.close(60) == 0
     seconds = time.perf_counter() - began
@@ -89,7 +90,7 @@ def _run_ray_tune(trials: int, folder: Path, name: str, seed: int) -> float:
     space = search_spaces.bind(module, "smoke", ("gumbel", "reinforce"), ("tardis",))
     began = time.perf_counter()
     search = OptunaSearch(
-        space=space, metric=OBJECTIVE, mode="min", sampler=search_spaces.sampler(seed)
+        space=space, metric=OBJECTIVE, mode="min", sampler=search_spaces.make_sampler("tpe", seed)
     )
     tuner = tune.Tuner(
         tune.with_resources(no_work, {"cpu": 1}),

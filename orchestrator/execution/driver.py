@@ -3,7 +3,6 @@
 import errno
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.common.redaction import masked
 from orchestrator.execution import node, preflight
 from orchestrator.execution.cluster import reach, start_ray
+from orchestrator.execution.control import Control
 from orchestrator.execution.ray_watch import OnDeath, watching
 from orchestrator.execution.recovery import check_complete
 from orchestrator.execution.tuner import ended, run
@@ -139,10 +139,10 @@ def _train(
     plan: SweepPlan, data: Any, max_concurrent: int, callbacks: Sequence[tune.Callback]
 ) -> bool:
     """Run the trials; whether all have ended, or the time is up."""
-    started = time.monotonic()
+    control = Control(plan)
     with View(plan.without_secrets()) as view, suppress(Interrupted):
-        run(plan, data, max_concurrent, [view, *callbacks])
-    out_of_time = 0 < plan.time_budget <= time.monotonic() - started
+        run(plan, data, max_concurrent, [view, *callbacks], control)
+    out_of_time = 0 < plan.time_budget <= control.running_seconds()
     return ended(plan) >= plan.trials or out_of_time
 
 

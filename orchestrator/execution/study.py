@@ -23,7 +23,7 @@ from orchestrator.common.journal import (
     set_damage_aside,
 )
 from orchestrator.execution import optuna_internals
-from orchestrator.tracking.states import State
+from orchestrator.tracking.states import STOPPED_BY_TAG, State
 from tardis_core.errors import UserError
 
 STUDY_FILE, DAMAGED = "study.log", "study.damaged"
@@ -129,6 +129,20 @@ def tell(trial: Trial, state: State, value: float) -> None:
     """Tell the study how a trial ended; the value counts if it is complete."""
     final = value if state is State.COMPLETE else None
     trial.study.tell(trial, final, state=TrialState[state.optuna_name])
+
+
+def stop_by_user(folder: Path, name: str, number: int) -> FrozenTrial:
+    """Tell the study that somebody has stopped a trial; returns it as it is then."""
+    study = open_study(folder, name)
+    before = study.get_trials(deepcopy=False)[number]
+    by_user = before.user_attrs.get(STOPPED_BY_TAG)  # by a driver that was killed
+    if before.state.is_finished() and not by_user:
+        state = State.from_optuna(before.state)
+        raise UserError(f"trial {number} of {name} has ended already: it is {state}")
+    if not before.state.is_finished():
+        optuna_internals.reopen(study, before).set_user_attr(STOPPED_BY_TAG, "user")
+        study.tell(number, state=TrialState.PRUNED)
+    return study.get_trials(deepcopy=False)[number]
 
 
 def tell_failed(folder: Path, name: str, number: int) -> None:
