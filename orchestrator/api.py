@@ -161,6 +161,7 @@ def sweep(
     data_dir: str | None = None,
     data: str = "auto",
     plugin: str | Sequence[str] = (),
+    on_end: str = "",
     callbacks: Sequence[tune.Callback] = (),
     dry_run: bool = False,
 ) -> Sweep:
@@ -215,6 +216,7 @@ def sweep(
             tracking_uri=tracking_uri,
             data_dir=data_dir,
             data=data,
+            on_end=on_end,
         )
     )
     if dry_run:
@@ -250,6 +252,7 @@ def compare(
     data_dir: str | None = None,
     data: str = "auto",
     plugin: str | Sequence[str] = (),
+    on_end: str = "",
     callbacks: Sequence[tune.Callback] = (),
     dry_run: bool = False,
 ) -> Sweep:
@@ -287,6 +290,7 @@ def compare(
             tracking_uri=tracking_uri,
             data_dir=data_dir,
             data=data,
+            on_end=on_end,
         )
     )
     if dry_run:

@@ -28,7 +28,6 @@ import search_spaces
 from benchmarks.speed.no_work import no_work
 from orchestrator.execution import cluster
 from orchestrator.execution import tuner as sweeping
-from orchestrator.execution.control import Control
 from orchestrator.execution.result import OBJECTIVE
 from orchestrator.execution.view import View
 from orchestrator.planning.plan import SearchPlan
@@ -60,7 +59,7 @@ def ours(trials: int, folder: Path, number: int) -> float:
     assert tracker.flush(60) == 0
     began = time.perf_counter()
     with open(plan.folder / "view.txt", "w") as view, redirect_stdout(view):
-        sweeping.run(plan, None, SLOTS, [View(plan)], Control(plan))
+        sweeping.run(plan, None, SLOTS, [View(plan)])
     log.append(SweepEnded("FINISHED"))
     assert tracker.close(60) == 0
     seconds = time.perf_counter() - began

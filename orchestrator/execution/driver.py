@@ -17,6 +17,7 @@ from orchestrator.common.redaction import masked
 from orchestrator.execution import node, preflight
 from orchestrator.execution.cluster import reach, start_ray
 from orchestrator.execution.control import Control
+from orchestrator.execution.on_end import notify
 from orchestrator.execution.ray_watch import OnDeath, watching
 from orchestrator.execution.recovery import check_complete
 from orchestrator.execution.tuner import ended, run
@@ -124,6 +125,7 @@ def _run(
         with suppress(OSError):  # the disk may still be full
             log.append(SweepEnded("FAILED"))
         tracker.close(_flush_seconds())
+        notify(plan)
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             raise UserError(
                 f"the disk of {plan.folder} is full; make room and continue with --resume "
@@ -132,7 +134,9 @@ def _run(
         raise
     failed = finished and log.all_failed()
     log.append(SweepEnded("FAILED" if failed else "FINISHED" if finished else "KILLED"))
-    return Outcome(finished, tracker.close(_flush_seconds()), tracker.refused, failed)
+    waiting = tracker.close(_flush_seconds())
+    notify(plan)
+    return Outcome(finished, waiting, tracker.refused, failed)
 
 
 def _train(
@@ -214,7 +218,7 @@ def _place(plan: SweepPlan) -> str:
 
 def _params(plan: SweepPlan) -> dict[str, Any]:
     # The URI is where one looks; the candidates are recorded with their trials.
-    hidden = {"tracking_uri", "candidates", "plugins"}
+    hidden = {"tracking_uri", "candidates", "plugins", "on_end"}
     values = asdict(plan.without_secrets())
     return {key: value for key, value in values.items() if key not in hidden}
 

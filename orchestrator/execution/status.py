@@ -61,13 +61,17 @@ class SweepStatus:
         }
 
 
-def status_of(plan: SweepPlan) -> SweepStatus:
-    """The status of one sweep."""
+def status_of(plan: SweepPlan, running: bool | None = None) -> SweepStatus:
+    """The status of one sweep.
+
+    Args:
+        running: whether a driver has it; None asks the log, which the driver itself has open.
+    """
     path = plan.folder / LOG
     events = [event for event, _ in scan(path)] if path.exists() else []
     times = [event.at / 1000 for event in events if event.at]
     started, updated = (times[0], times[-1]) if times else (None, None)
-    running = is_running(plan)
+    running = is_running(plan) if running is None else running
     rows = rows_of(events, plan)
     if not running:
         for row in rows.values():

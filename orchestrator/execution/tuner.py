@@ -35,7 +35,7 @@ def run(
     data: Any,
     max_concurrent: int,
     callbacks: list[tune.Callback],
-    control: Control,
+    control: Control | None = None,
 ) -> None:
     """Run the sweep until every trial has ended; interrupted trials are resumed.
 
@@ -43,6 +43,7 @@ def run(
     study and the log say which trials have ended, the checkpoints how far the others had come.
     """
     trainable, before = _trainable(plan, data), -1
+    control = control or Control(plan)
     control.begin()
     while before < ended(plan) < plan.trials:
         control.wait()

@@ -239,6 +239,12 @@ def _shared_parent() -> Parser:
         metavar="KEY=VALUE",
         help="a setting of every trial, repeatable; `--set help` lists all of them",
     )
+    add(
+        "--on-end",
+        metavar="COMMAND",
+        help="run this when the sweep has ended; TARDIS_SWEEP, TARDIS_STATE, TARDIS_BEST and more "
+        "tell it how",
+    )
     add("--seed", type=int, help="seed of the sweep and the first seed of trials (default: 0)")
     add = parent.add_argument_group("cluster, storage and tracking").add_argument
     add(

@@ -89,6 +89,7 @@ class SweepPlan(ABC):
     data_dir: str | None = None  # in full once the sweep has begun
     data: str = "auto"
     plugins: dict[str, str] = field(default_factory=dict)  # the source of files, by name
+    on_end: str = ""  # a command that is run when the sweep has ended
     data_name: str = ""  # of the data that its trials have; empty before the first start
     data_sha256: str = ""
     sweep_id: str = field(default_factory=new_id)
@@ -163,7 +164,8 @@ class SweepPlan(ABC):
 
     def without_secrets(self) -> Self:
         """The same plan for what others may read: MLflow, and what Ray pickles to its storage."""
-        return replace(self, tracking_uri=masked(self.tracking_uri), storage=masked(self.storage))
+        addresses = {"tracking_uri": masked(self.tracking_uri), "storage": masked(self.storage)}
+        return replace(self, **addresses, on_end="")  # a notification often has a token
 
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> Self:

@@ -228,6 +228,7 @@ def _common(options: SweepOptions, cluster: Cluster, kind: str = "") -> dict[str
         "storage": _absolute(options.storage or os.environ.get("TARDIS_STORAGE", "")),
         "tracking_uri": options.tracking_uri or default_tracking_uri(),
         "plugins": plugins.requested(),
+        "on_end": options.on_end,
         "data_dir": options.data_dir,
         "data": options.data,
     }
