@@ -14,7 +14,7 @@ from ray import tune
 from orchestrator.common import permissions, provenance
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.common.redaction import masked
-from orchestrator.execution import node, preflight
+from orchestrator.execution import node, preflight, warm_start
 from orchestrator.execution.cluster import reach, start_ray
 from orchestrator.execution.control import Control
 from orchestrator.execution.on_end import notify
@@ -90,6 +90,7 @@ def _checked_and_run(
     reach(address)  # before anything is written
     loaded = sweep_data.load(_with_recorded_data(plan))
     plan = loaded.plan
+    warm_start.check_data(plan)
     prepare_store(plan.tracking_uri, plan.experiment)
     with _opened(plan) as (log, tracker):
         max_concurrent = slots(plan, start_ray(address, plan.folder / "ray.log"))
@@ -119,6 +120,8 @@ def _run(
     log.append(SweepStarted(plan.name, _tags(plan, source), _params(plan)))
     tracker.start()
     try:
+        if lesson := warm_start.learn(plan):
+            print(lesson, flush=True)
         finished = _train(plan, data, max_concurrent, callbacks)
         log.append(*_concluded(conclude, plan, data, finished))
     except BaseException as error:

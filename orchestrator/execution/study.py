@@ -28,6 +28,7 @@ from tardis_core.errors import UserError
 
 STUDY_FILE, DAMAGED = "study.log", "study.damaged"
 SYNC_SECONDS = 1.0
+KNOWN_FROM = "known_from"  # user attribute: sweep and number of a trial of an earlier sweep
 
 
 class StudyFile(JournalFileBackend):
@@ -98,11 +99,15 @@ def open_study(folder: Path, name: str) -> optuna.Study:
 
 
 def study_trials(folder: Path, name: str) -> list[FrozenTrial]:
-    """The trials of a study; none if the sweep was stopped before it created one."""
+    """The trials of a sweep; none if it was stopped before it created its study.
+
+    The study also has trials of an earlier sweep, which only the sampler sees.
+    """
     try:
-        return open_study(folder, name).get_trials(deepcopy=False)
+        trials = open_study(folder, name).get_trials(deepcopy=False)
     except KeyError:
         return []
+    return [trial for trial in trials if KNOWN_FROM not in trial.user_attrs]
 
 
 def abandoned_trial(study: optuna.Study, ours: set[int]) -> Trial | None:

@@ -173,6 +173,7 @@ def search_parser() -> Parser:
         metavar="N",
         help="after the search, train the best three again with N other seeds each",
     )
+    add("--warm-start", metavar="NAME", help="learn from the trials of an earlier search")
     return parser
 
 

@@ -188,6 +188,7 @@ class SearchPlan(SweepPlan):
     aggregate: str = "worst"  # of the seeds of a trial: mean | worst
     grace: float = 1 / 9  # share of its validations before which no trial is stopped
     confirm_seeds: int = 0  # seeds with which the best few are trained again after the search
+    warm_start: str = ""  # an earlier search whose trials the searcher knows
     part: int = 0  # raised by every extension
 
     @property

@@ -148,7 +148,10 @@ def _new_search(options: SearchOptions, cluster: Cluster) -> SearchPlan:
         grace=options.grace,
         confirm_seeds=options.confirm_seeds,
         time_budget=options.time_budget,
+        warm_start=options.warm_start,
     )
+    if plan.warm_start:
+        _check_warm_start(plan)
     _check_trials(plan)
     if plan.sampler == "grid":
         plan = _whole_grid(plan, options.trials)
@@ -188,6 +191,27 @@ def _check_trials(plan: SearchPlan) -> None:
         first = next(errors)
         if first and all(errors):
             raise first
+
+
+def _check_warm_start(plan: SearchPlan) -> None:
+    """Raise `UserError` if nothing can be learned from the earlier sweep."""
+    earlier = load_plan(plan.warm_start)
+    if not isinstance(earlier, SearchPlan):
+        raise UserError(f"--warm-start needs a search, and {earlier.name} is a comparison")
+    require(
+        (earlier.task, earlier.metric) == (plan.task, plan.metric),
+        f"--warm-start needs a sweep of the same task: {earlier.name} is of {earlier.task}, "
+        f"not {plan.task}",
+    )
+    require(
+        earlier.protocol == plan.protocol,
+        f"--warm-start needs trials with the same seeds: {earlier.name} has "
+        f"{earlier.seeds_per_trial} per trial, not {plan.seeds_per_trial}, or another --aggregate",
+    )
+    require(
+        plan.sampler not in ("random", "grid"),
+        f"--warm-start needs a sampler that learns, not {plan.sampler}",
+    )
 
 
 def _error_of(plan: SearchPlan, settings: dict[str, Any]) -> UserError | None:

@@ -43,7 +43,7 @@ def _samples(plan: SearchPlan, given: Mapping[str, Any]) -> list[_Sample]:
     def answer(name: str, distribution: BaseDistribution) -> Any:
         if name not in given:
             return draw(distribution, rng)
-        return _in_range(name, given[name], distribution)
+        return in_range(name, given[name], distribution)
 
     samples = []
     for number in range(PROBES):
@@ -56,7 +56,8 @@ def _samples(plan: SearchPlan, given: Mapping[str, Any]) -> list[_Sample]:
     return samples
 
 
-def _in_range(name: str, value: Any, distribution: BaseDistribution) -> Any:
+def in_range(name: str, value: Any, distribution: BaseDistribution) -> Any:
+    """A value with the type that is searched; raises `ValueError` if it is out of range."""
     typed = as_searched(name, value, distribution)
     try:
         optuna.create_trial(params={name: typed}, distributions={name: distribution}, value=0.0)
