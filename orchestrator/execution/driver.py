@@ -23,6 +23,7 @@ from orchestrator.execution.recovery import check_complete
 from orchestrator.execution.tuner import ended, run
 from orchestrator.execution.view import View
 from orchestrator.planning import sweep_data
+from orchestrator.planning.constraints import check_satisfiable
 from orchestrator.planning.placement import slots
 from orchestrator.planning.plan import SweepPlan
 from orchestrator.planning.sweep_data import SweepData
@@ -91,6 +92,7 @@ def _checked_and_run(
     loaded = sweep_data.load(_with_recorded_data(plan))
     plan = loaded.plan
     warm_start.check_data(plan)
+    check_satisfiable(plan, loaded.values)
     prepare_store(plan.tracking_uri, plan.experiment)
     with _opened(plan) as (log, tracker):
         max_concurrent = slots(plan, start_ray(address, plan.folder / "ray.log"))

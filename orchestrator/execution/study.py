@@ -28,6 +28,7 @@ from tardis_core.errors import UserError
 
 STUDY_FILE, DAMAGED = "study.log", "study.damaged"
 SYNC_SECONDS = 1.0
+INFEASIBLE = "infeasible"  # user attribute of a proposal: the constraint that it violates
 KNOWN_FROM = "known_from"  # user attribute: sweep and number of a trial of an earlier sweep
 
 
@@ -101,13 +102,14 @@ def open_study(folder: Path, name: str) -> optuna.Study:
 def study_trials(folder: Path, name: str) -> list[FrozenTrial]:
     """The trials of a sweep; none if it was stopped before it created its study.
 
-    The study also has trials of an earlier sweep, which only the sampler sees.
+    The study also has trials of an earlier sweep, which only the sampler sees, and proposals that
+    violate a constraint.
     """
     try:
         trials = open_study(folder, name).get_trials(deepcopy=False)
     except KeyError:
         return []
-    return [trial for trial in trials if KNOWN_FROM not in trial.user_attrs]
+    return [trial for trial in trials if not {KNOWN_FROM, INFEASIBLE} & trial.user_attrs.keys()]
 
 
 def abandoned_trial(study: optuna.Study, ours: set[int]) -> Trial | None:
@@ -148,6 +150,12 @@ def stop_by_user(folder: Path, name: str, number: int) -> FrozenTrial:
         optuna_internals.reopen(study, before).set_user_attr(STOPPED_BY_TAG, "user")
         study.tell(number, state=TrialState.PRUNED)
     return study.get_trials(deepcopy=False)[number]
+
+
+def set_infeasible(trial: Trial, violation: str) -> None:
+    """Take a proposal back that violates a constraint; samplers ignore it from then on."""
+    trial.set_user_attr(INFEASIBLE, violation)
+    trial.study.tell(trial, state=TrialState.FAIL)
 
 
 def tell_failed(folder: Path, name: str, number: int) -> None:

@@ -23,6 +23,7 @@ from orchestrator.execution.search import Search
 from orchestrator.execution.study import study_trials
 from orchestrator.execution.trial import train_trial
 from orchestrator.planning.configs import space_of
+from orchestrator.planning.constraints import Limits, limits_of
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import ended_trials
 from tardis_core.stopping import Interrupted, stop_signals
@@ -43,7 +44,7 @@ def run(
     study and the log say which trials have ended, the checkpoints how far the others had come.
     """
     trainable, before = _trainable(plan, data), -1
-    control = control or Control(plan)
+    limits, control = limits_of(plan, data), control or Control(plan)
     control.begin()
     while before < ended(plan) < plan.trials:
         control.wait()
@@ -53,7 +54,8 @@ def run(
         control.attach(recorder.scheduler)
         timed = replace(plan, time_budget=control.time_left())
         with _stopped_by_signals(), suppress(LeaveTune):
-            _tuner(timed, trainable, max_concurrent, recorder, [*callbacks, control]).fit()
+            followers = [*callbacks, control]
+            _tuner(timed, trainable, max_concurrent, recorder, followers, limits).fit()
         if control.paused:
             before = -1
             continue
@@ -115,6 +117,7 @@ def _tuner(
     max_concurrent: int,
     recorder: RecordTrials,
     callbacks: list[tune.Callback],
+    limits: Limits | None = None,
 ) -> tune.Tuner:
     param_space: dict[str, Any] | None = None
     search: Search | None = None
@@ -123,7 +126,7 @@ def _tuner(
         case ComparisonPlan():
             param_space = _remaining(plan)
         case SearchPlan():
-            search, samples = _search(plan), plan.trials - ended(plan)
+            search, samples = _search(plan, limits), plan.trials - ended(plan)
     return tune.Tuner(
         trainable,
         param_space=param_space,
@@ -148,7 +151,7 @@ def _tuner(
     )
 
 
-def _search(plan: SearchPlan) -> Search:
+def _search(plan: SearchPlan, limits: Limits | None) -> Search:
     space = space_of(plan)
     return Search(
         space,
@@ -159,6 +162,7 @@ def _search(plan: SearchPlan) -> Search:
         plan.folder.absolute(),
         # A grid has them, or they are not part of it.
         () if plan.sampler == "grid" else space.first_guesses(),
+        limits,
     )
 
 

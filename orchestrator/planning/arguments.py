@@ -45,7 +45,8 @@ examples:
 
 def search_options(arguments: Sequence[str] | None = None) -> SearchOptions:
     """The options of a command line of `python -m orchestrator.sweep`."""
-    return SearchOptions(**_values(search_parser(), arguments, _search_words))
+    values = _values(search_parser(), arguments, _search_words)
+    return SearchOptions(**{**values, "constraint": tuple(values.get("constraint", ()))})
 
 
 def comparison_options(arguments: Sequence[str] | None = None) -> ComparisonOptions:
@@ -172,6 +173,12 @@ def search_parser() -> Parser:
         type=int,
         metavar="N",
         help="after the search, train the best three again with N other seeds each",
+    )
+    add(
+        "--constraint",
+        action="append",
+        metavar="QUANTITY<NUMBER",
+        help="a limit of every trial, repeatable: parameters<2e6, memory_gb<8",
     )
     add("--warm-start", metavar="NAME", help="learn from the trials of an earlier search")
     return parser

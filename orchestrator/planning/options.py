@@ -105,6 +105,7 @@ class SearchOptions(SweepOptions):
     aggregate: str = "worst"
     grace: float = 1 / 9
     confirm_seeds: int = 0
+    constraint: tuple[str, ...] = ()  # such as parameters<2e6
     warm_start: str = ""  # the name of an earlier search that this one learns from
 
     def __post_init__(self) -> None:

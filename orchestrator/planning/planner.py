@@ -12,6 +12,7 @@ from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.planning import sizing
 from orchestrator.planning.arguments import names
 from orchestrator.planning.configs import space_of, trial_config
+from orchestrator.planning.constraints import Constraint
 from orchestrator.planning.options import (
     ComparisonOptions,
     SearchOptions,
@@ -149,11 +150,15 @@ def _new_search(options: SearchOptions, cluster: Cluster) -> SearchPlan:
         confirm_seeds=options.confirm_seeds,
         time_budget=options.time_budget,
         warm_start=options.warm_start,
+        constraints=options.constraint,
     )
+    for text in plan.constraints:
+        Constraint.read(text)
     if plan.warm_start:
         _check_warm_start(plan)
     _check_trials(plan)
     if plan.sampler == "grid":
+        require(not plan.constraints, "a grid has no --constraint: give it only values that fit")
         plan = _whole_grid(plan, options.trials)
     return place(plan, options.gpus_per_trial, options.cpus_per_trial, cluster)
 
