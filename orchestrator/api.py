@@ -150,6 +150,8 @@ def sweep(
     aggregate: str = "worst",
     grace: float = 1 / 9,
     confirm_seeds: int = 0,
+    warm_start: str = "",
+    constraints: str | Sequence[str] = (),
     cpus_per_trial: float | None = None,
     gpus_per_trial: float | str = AUTO,
     retry_smaller_batch: bool = False,
@@ -161,6 +163,7 @@ def sweep(
     data_dir: str | None = None,
     data: str = "auto",
     plugin: str | Sequence[str] = (),
+    on_end: str = "",
     callbacks: Sequence[tune.Callback] = (),
     dry_run: bool = False,
 ) -> Sweep:
@@ -205,6 +208,8 @@ def sweep(
             aggregate=aggregate,
             grace=grace,
             confirm_seeds=confirm_seeds,
+            warm_start=warm_start,
+            constraint=_tuple(constraints),
             cpus_per_trial=cpus_per_trial,
             gpus_per_trial=gpus_per_trial,
             retry_smaller_batch=retry_smaller_batch,
@@ -215,6 +220,7 @@ def sweep(
             tracking_uri=tracking_uri,
             data_dir=data_dir,
             data=data,
+            on_end=on_end,
         )
     )
     if dry_run:
@@ -250,6 +256,7 @@ def compare(
     data_dir: str | None = None,
     data: str = "auto",
     plugin: str | Sequence[str] = (),
+    on_end: str = "",
     callbacks: Sequence[tune.Callback] = (),
     dry_run: bool = False,
 ) -> Sweep:
@@ -287,6 +294,7 @@ def compare(
             tracking_uri=tracking_uri,
             data_dir=data_dir,
             data=data,
+            on_end=on_end,
         )
     )
     if dry_run:

@@ -38,6 +38,7 @@ COMMANDS = {
         name: Subcommand(f"orchestrator.{name}:main", f"orchestrator.{name}:parser", text)
         for name, text in {
             "status": "list the sweeps of this folder, or show one",
+            "control": "stop, pause or resume a running sweep, or choose its next trial",
             "ui": "open the MLflow UI",
             "evaluate": "evaluate a trained model",
             "inspect": "plot what a model reads and writes",

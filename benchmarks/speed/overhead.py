@@ -89,7 +89,7 @@ def _run_ray_tune(trials: int, folder: Path, name: str, seed: int) -> float:
     space = search_spaces.bind(module, "smoke", ("gumbel", "reinforce"), ("tardis",))
     began = time.perf_counter()
     search = OptunaSearch(
-        space=space, metric=OBJECTIVE, mode="min", sampler=search_spaces.sampler(seed)
+        space=space, metric=OBJECTIVE, mode="min", sampler=search_spaces.make_sampler("tpe", seed)
     )
     tuner = tune.Tuner(
         tune.with_resources(no_work, {"cpu": 1}),

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import torch
-
 from orchestrator.common.redaction import masked
 
 
@@ -43,6 +41,8 @@ def user() -> str:
 
 def hardware() -> str:
     """Processor, cores and GPUs of this machine."""
+    import torch  # takes a second, and `user` needs none of it
+
     gpus = [torch.cuda.get_device_name(each) for each in range(torch.cuda.device_count())]
     return f"{processor()}, {os.cpu_count()} cores, {', '.join(gpus) or 'no GPU'}"
 

@@ -27,7 +27,7 @@ from orchestrator.planning.configs import params_of_config, trial_config
 from orchestrator.planning.plan import SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.recorder import Recorder
-from orchestrator.tracking.states import State
+from orchestrator.tracking.states import STOPPED_BY_TAG, State
 from tardis_core.commands import training_command
 from tardis_core.config import Config
 from tardis_core.errors import UserError
@@ -53,7 +53,8 @@ class TrialEnds(tune.Callback):
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        self.ended(trial, state_of(trial.last_result))
+        by_user = STOPPED_BY_TAG in trial.config
+        self.ended(trial, State.PRUNED if by_user else state_of(trial.last_result))
 
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
@@ -82,7 +83,7 @@ class RecordTrials(TrialEnds):
         if self.scheduler is not None:
             trials = study.study_trials(self.folder, self.plan.name)
             self.scheduler.recall(trials)
-            self._recorder.catch_up({trial.number: _end_of(trial) for trial in trials})
+            self._recorder.catch_up({trial.number: end_of(trial) for trial in trials})
 
     def get_state(self) -> dict[str, Any] | None:
         # Never restored; it lets others look at the rungs.
@@ -119,6 +120,8 @@ class RecordTrials(TrialEnds):
             if isinstance(self.plan, SearchPlan):
                 study.tell_failed(self.folder, self.plan.name, number)
         tags = {name: result[name] for name in RECORDED if result.get(name)}
+        if STOPPED_BY_TAG in trial.config:
+            tags[STOPPED_BY_TAG] = trial.config[STOPPED_BY_TAG]
         if result.get(OBJECTIVE) is not None:
             tags[OBJECTIVE] = str(result[OBJECTIVE])
         self._recorder.ended(number, state, tags, error)
@@ -133,8 +136,11 @@ class FreeMemory(tune.Callback):
         ray_internals.free_statistics(trial)
 
 
-def _end_of(trial: FrozenTrial) -> tuple[State, dict[str, str]]:
+def end_of(trial: FrozenTrial) -> tuple[State, dict[str, str]]:
+    """The state of a trial in the study, and the tags that say how it ended."""
     tags = {} if trial.value is None else {OBJECTIVE: str(trial.value)}
+    if STOPPED_BY_TAG in trial.user_attrs:
+        tags[STOPPED_BY_TAG] = trial.user_attrs[STOPPED_BY_TAG]
     return State.from_optuna(trial.state), tags
 
 

@@ -3,7 +3,6 @@
 import errno
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
@@ -15,13 +14,16 @@ from ray import tune
 from orchestrator.common import permissions, provenance
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.common.redaction import masked
-from orchestrator.execution import node, preflight
+from orchestrator.execution import node, preflight, warm_start
 from orchestrator.execution.cluster import reach, start_ray
+from orchestrator.execution.control import Control
+from orchestrator.execution.on_end import notify
 from orchestrator.execution.ray_watch import OnDeath, watching
 from orchestrator.execution.recovery import check_complete
 from orchestrator.execution.tuner import ended, run
 from orchestrator.execution.view import View
 from orchestrator.planning import sweep_data
+from orchestrator.planning.constraints import check_satisfiable
 from orchestrator.planning.placement import slots
 from orchestrator.planning.plan import SweepPlan
 from orchestrator.planning.sweep_data import SweepData
@@ -89,6 +91,8 @@ def _checked_and_run(
     reach(address)  # before anything is written
     loaded = sweep_data.load(_with_recorded_data(plan))
     plan = loaded.plan
+    warm_start.check_data(plan)
+    check_satisfiable(plan, loaded.values)
     prepare_store(plan.tracking_uri, plan.experiment)
     with _opened(plan) as (log, tracker):
         max_concurrent = slots(plan, start_ray(address, plan.folder / "ray.log"))
@@ -118,12 +122,15 @@ def _run(
     log.append(SweepStarted(plan.name, _tags(plan, source), _params(plan)))
     tracker.start()
     try:
+        if lesson := warm_start.learn(plan):
+            print(lesson, flush=True)
         finished = _train(plan, data, max_concurrent, callbacks)
         log.append(*_concluded(conclude, plan, data, finished))
     except BaseException as error:
         with suppress(OSError):  # the disk may still be full
             log.append(SweepEnded("FAILED"))
         tracker.close(_flush_seconds())
+        notify(plan)
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             raise UserError(
                 f"the disk of {plan.folder} is full; make room and continue with --resume "
@@ -132,17 +139,19 @@ def _run(
         raise
     failed = finished and log.all_failed()
     log.append(SweepEnded("FAILED" if failed else "FINISHED" if finished else "KILLED"))
-    return Outcome(finished, tracker.close(_flush_seconds()), tracker.refused, failed)
+    waiting = tracker.close(_flush_seconds())
+    notify(plan)
+    return Outcome(finished, waiting, tracker.refused, failed)
 
 
 def _train(
     plan: SweepPlan, data: Any, max_concurrent: int, callbacks: Sequence[tune.Callback]
 ) -> bool:
     """Run the trials; whether all have ended, or the time is up."""
-    started = time.monotonic()
+    control = Control(plan)
     with View(plan.without_secrets()) as view, suppress(Interrupted):
-        run(plan, data, max_concurrent, [view, *callbacks])
-    out_of_time = 0 < plan.time_budget <= time.monotonic() - started
+        run(plan, data, max_concurrent, [view, *callbacks], control)
+    out_of_time = 0 < plan.time_budget <= control.running_seconds()
     return ended(plan) >= plan.trials or out_of_time
 
 
@@ -214,7 +223,7 @@ def _place(plan: SweepPlan) -> str:
 
 def _params(plan: SweepPlan) -> dict[str, Any]:
     # The URI is where one looks; the candidates are recorded with their trials.
-    hidden = {"tracking_uri", "candidates", "plugins"}
+    hidden = {"tracking_uri", "candidates", "plugins", "on_end"}
     values = asdict(plan.without_secrets())
     return {key: value for key, value in values.items() if key not in hidden}
 

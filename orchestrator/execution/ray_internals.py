@@ -77,6 +77,22 @@ def remembered(rule: MedianStoppingRule, trial: Any) -> list[dict[str, Any]]:
     return rule._results.get(trial, [])
 
 
+def stop_trial(shown: Any, trial: Trial) -> None:
+    """Stop a trial in the middle of its training, together with its process.
+
+    A process that Ray kept for the next trial would go on with the old training meanwhile.
+
+    Args:
+        shown: the controller of Tune as schedulers see it.
+    """
+    controller = shown._tune_controller
+    reuse, controller._reuse_actors = controller._reuse_actors, False
+    try:
+        controller.stop_trial(trial)
+    finally:
+        controller._reuse_actors = reuse
+
+
 def error_of(trial: Trial) -> str:
     """What Ray has noted of the failures of a trial; it reaches the storage only at the end."""
     noted = trial.error_file

@@ -11,8 +11,11 @@ from ray.tune.search import Searcher
 
 from orchestrator.execution import study
 from orchestrator.execution.result import OBJECTIVE, REFUSED, has_objective, state_of
+from orchestrator.planning.constraints import Limits
 
 _log = logging.getLogger(__name__)
+LEARNED_DRAWS = 20  # by the sampler, where proposals violate a constraint; then at random ...
+MOST_DRAWS = 200  # ... until so many have: then the trial fails
 Space = Callable[[Trial], dict[str, Any]]
 
 
@@ -36,18 +39,30 @@ class Search(Searcher):
         study_name: str,
         folder: Path,
         first_guesses: Iterable[dict[str, Any]],
+        limits: Limits | None = None,
     ) -> None:
         super().__init__(metric=OBJECTIVE, mode=mode)
         self._space, self._make_sampler, self._seed = space, sampler, seed
         self._study = study.create_study(folder, study_name, mode, sampler(seed))
+        self._limits = limits
         self._trials: dict[str, Trial] = {}  # those that run, by Ray's ids
         for guess in first_guesses:
             self._study.enqueue_trial(guess, skip_if_exists=True)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        if trial_id not in self._trials:
-            self._trials[trial_id] = self._abandoned() or self._ask()
-        trial = self._trials[trial_id]
+        if trial_id in self._trials:
+            return self._proposal(self._trials[trial_id])
+        for draws in range(1, MOST_DRAWS + 1):
+            trial = self._trials[trial_id] = self._abandoned() or self._ask(draws > LEARNED_DRAWS)
+            proposal = self._proposal(trial)
+            violation = self._limits.violation(proposal["settings"]) if self._limits else ""
+            if not violation:
+                return proposal
+            if draws < MOST_DRAWS:
+                study.set_infeasible(trial, violation)
+        return {**proposal, REFUSED: f"{violation}; so were {MOST_DRAWS} proposals in a row"}
+
+    def _proposal(self, trial: Trial) -> dict[str, Any]:
         try:
             settings, refused = self._space(trial), ""
         except ValueError as error:  # only this trial fails
@@ -55,9 +70,10 @@ class Search(Searcher):
         proposal = {"number": trial.number, "settings": {**trial.params, **settings}}
         return {**proposal, REFUSED: refused} if refused else proposal
 
-    def _ask(self) -> Trial:
+    def _ask(self, at_random: bool = False) -> Trial:
         number = len(self._study.get_trials(deepcopy=False))
-        self._study.sampler = self._make_sampler(self._seed * 1_000_003 + number)
+        make = optuna.samplers.RandomSampler if at_random else self._make_sampler
+        self._study.sampler = make(self._seed * 1_000_003 + number)
         return self._study.ask()
 
     def _abandoned(self) -> Trial | None:

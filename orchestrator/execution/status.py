@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.execution.progress import Snapshot, rows_of
+from orchestrator.execution.requests import is_paused
 from orchestrator.planning.plan import SweepPlan, load_plan, names_here
 from orchestrator.tracking.event_log import LOG, scan
 from orchestrator.tracking.events import Event, SweepEnded, SweepStarted
@@ -23,7 +24,7 @@ class SweepStatus:
     """Where a sweep is."""
 
     plan: SweepPlan
-    state: str  # running, finished, stopped (--resume continues it), killed, failed or new
+    state: str  # running, paused, finished, stopped (--resume continues it), killed, failed or new
     progress: Snapshot
     started: float | None  # seconds since 1970
     updated: float | None  # time of the last event
@@ -60,13 +61,17 @@ class SweepStatus:
         }
 
 
-def status_of(plan: SweepPlan) -> SweepStatus:
-    """The status of one sweep."""
+def status_of(plan: SweepPlan, running: bool | None = None) -> SweepStatus:
+    """The status of one sweep.
+
+    Args:
+        running: whether a driver has it; None asks the log, which the driver itself has open.
+    """
     path = plan.folder / LOG
     events = [event for event, _ in scan(path)] if path.exists() else []
     times = [event.at / 1000 for event in events if event.at]
     started, updated = (times[0], times[-1]) if times else (None, None)
-    running = path.exists() and _is_locked(path)
+    running = is_running(plan) if running is None else running
     rows = rows_of(events, plan)
     if not running:
         for row in rows.values():
@@ -84,7 +89,7 @@ def all_here() -> list[SweepStatus]:
 
 def _state(events: list[Event], running: bool) -> str:
     if running:
-        return "running"
+        return "paused" if is_paused(events) else "running"
     about_sweep = [each for each in events if isinstance(each, SweepStarted | SweepEnded)]
     match about_sweep[-1:]:
         case [SweepEnded(status=status)]:
@@ -99,8 +104,13 @@ def _last_start(events: list[Event]) -> float | None:
     return starts[-1] if starts else None
 
 
+def is_running(plan: SweepPlan) -> bool:
+    """Whether a driver has the event log of the sweep open."""
+    path = plan.folder / LOG
+    return path.exists() and _is_locked(path)
+
+
 def _is_locked(path: Path) -> bool:
-    """Whether a driver has the event log open."""
     with open(path, "rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

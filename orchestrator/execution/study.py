@@ -23,11 +23,13 @@ from orchestrator.common.journal import (
     set_damage_aside,
 )
 from orchestrator.execution import optuna_internals
-from orchestrator.tracking.states import State
+from orchestrator.tracking.states import STOPPED_BY_TAG, State
 from tardis_core.errors import UserError
 
 STUDY_FILE, DAMAGED = "study.log", "study.damaged"
 SYNC_SECONDS = 1.0
+INFEASIBLE = "infeasible"  # user attribute of a proposal: the constraint that it violates
+KNOWN_FROM = "known_from"  # user attribute: sweep and number of a trial of an earlier sweep
 
 
 class StudyFile(JournalFileBackend):
@@ -98,11 +100,16 @@ def open_study(folder: Path, name: str) -> optuna.Study:
 
 
 def study_trials(folder: Path, name: str) -> list[FrozenTrial]:
-    """The trials of a study; none if the sweep was stopped before it created one."""
+    """The trials of a sweep; none if it was stopped before it created its study.
+
+    The study also has trials of an earlier sweep, which only the sampler sees, and proposals that
+    violate a constraint.
+    """
     try:
-        return open_study(folder, name).get_trials(deepcopy=False)
+        trials = open_study(folder, name).get_trials(deepcopy=False)
     except KeyError:
         return []
+    return [trial for trial in trials if not {KNOWN_FROM, INFEASIBLE} & trial.user_attrs.keys()]
 
 
 def abandoned_trial(study: optuna.Study, ours: set[int]) -> Trial | None:
@@ -129,6 +136,26 @@ def tell(trial: Trial, state: State, value: float) -> None:
     """Tell the study how a trial ended; the value counts if it is complete."""
     final = value if state is State.COMPLETE else None
     trial.study.tell(trial, final, state=TrialState[state.optuna_name])
+
+
+def stop_by_user(folder: Path, name: str, number: int) -> FrozenTrial:
+    """Tell the study that somebody has stopped a trial; returns it as it is then."""
+    study = open_study(folder, name)
+    before = study.get_trials(deepcopy=False)[number]
+    by_user = before.user_attrs.get(STOPPED_BY_TAG)  # by a driver that was killed
+    if before.state.is_finished() and not by_user:
+        state = State.from_optuna(before.state)
+        raise UserError(f"trial {number} of {name} has ended already: it is {state}")
+    if not before.state.is_finished():
+        optuna_internals.reopen(study, before).set_user_attr(STOPPED_BY_TAG, "user")
+        study.tell(number, state=TrialState.PRUNED)
+    return study.get_trials(deepcopy=False)[number]
+
+
+def set_infeasible(trial: Trial, violation: str) -> None:
+    """Take a proposal back that violates a constraint; samplers ignore it from then on."""
+    trial.set_user_attr(INFEASIBLE, violation)
+    trial.study.tell(trial, state=TrialState.FAIL)
 
 
 def tell_failed(folder: Path, name: str, number: int) -> None:

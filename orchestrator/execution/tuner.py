@@ -5,7 +5,8 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,11 +17,13 @@ import search_spaces
 from orchestrator.execution.callbacks import FreeMemory, RecordTrials, number_of
 from orchestrator.execution.checkpoints import next_experiment
 from orchestrator.execution.cluster import resources_of
+from orchestrator.execution.control import Control, LeaveTune
 from orchestrator.execution.schedulers.base import SCHEDULERS, Rule
 from orchestrator.execution.search import Search
 from orchestrator.execution.study import study_trials
 from orchestrator.execution.trial import train_trial
 from orchestrator.planning.configs import space_of
+from orchestrator.planning.constraints import Limits, limits_of
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import ended_trials
 from tardis_core.stopping import Interrupted, stop_signals
@@ -28,20 +31,37 @@ from tardis_core.stopping import Interrupted, stop_signals
 WORKER_RETRIES = 3  # of a trial whose process or node died
 
 
-def run(plan: SweepPlan, data: Any, max_concurrent: int, callbacks: list[tune.Callback]) -> None:
+def run(
+    plan: SweepPlan,
+    data: Any,
+    max_concurrent: int,
+    callbacks: list[tune.Callback],
+    control: Control | None = None,
+) -> None:
     """Run the sweep until every trial has ended; interrupted trials are resumed.
 
     Ray's snapshots are not restored: a killed driver leaves them outdated or half written. The
     study and the log say which trials have ended, the checkpoints how far the others had come.
     """
     trainable, before = _trainable(plan, data), -1
+    limits, control = limits_of(plan, data), control or Control(plan)
+    control.begin()
     while before < ended(plan) < plan.trials:
+        control.wait()
+        if control.stopped or stop_signals.number:
+            return
         before, recorder = ended(plan), _recorder(plan)
-        with _stopped_by_signals():
-            _tuner(plan, trainable, max_concurrent, recorder, callbacks).fit()
-        # If more are left than Ray has abandoned, the sweep was stopped.
+        control.attach(recorder.scheduler)
+        timed = replace(plan, time_budget=control.time_left())
+        with _stopped_by_signals(), suppress(LeaveTune):
+            followers = [*callbacks, control]
+            _tuner(timed, trainable, max_concurrent, recorder, followers, limits).fit()
+        if control.paused:
+            before = -1
+            continue
         if recorder.disk_full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        # If more are left than Ray has abandoned, the sweep was stopped.
         left = plan.trials - ended(plan)
         if stop_signals.number or left > recorder.abandoned_count or plan.time_budget:
             return
@@ -97,6 +117,7 @@ def _tuner(
     max_concurrent: int,
     recorder: RecordTrials,
     callbacks: list[tune.Callback],
+    limits: Limits | None = None,
 ) -> tune.Tuner:
     param_space: dict[str, Any] | None = None
     search: Search | None = None
@@ -105,7 +126,7 @@ def _tuner(
         case ComparisonPlan():
             param_space = _remaining(plan)
         case SearchPlan():
-            search, samples = _search(plan), plan.trials - ended(plan)
+            search, samples = _search(plan, limits), plan.trials - ended(plan)
     return tune.Tuner(
         trainable,
         param_space=param_space,
@@ -130,7 +151,7 @@ def _tuner(
     )
 
 
-def _search(plan: SearchPlan) -> Search:
+def _search(plan: SearchPlan, limits: Limits | None) -> Search:
     space = space_of(plan)
     return Search(
         space,
@@ -141,6 +162,7 @@ def _search(plan: SearchPlan) -> Search:
         plan.folder.absolute(),
         # A grid has them, or they are not part of it.
         () if plan.sampler == "grid" else space.first_guesses(),
+        limits,
     )
 
 

@@ -45,7 +45,8 @@ examples:
 
 def search_options(arguments: Sequence[str] | None = None) -> SearchOptions:
     """The options of a command line of `python -m orchestrator.sweep`."""
-    return SearchOptions(**_values(search_parser(), arguments, _search_words))
+    values = _values(search_parser(), arguments, _search_words)
+    return SearchOptions(**{**values, "constraint": tuple(values.get("constraint", ()))})
 
 
 def comparison_options(arguments: Sequence[str] | None = None) -> ComparisonOptions:
@@ -173,6 +174,13 @@ def search_parser() -> Parser:
         metavar="N",
         help="after the search, train the best three again with N other seeds each",
     )
+    add(
+        "--constraint",
+        action="append",
+        metavar="QUANTITY<NUMBER",
+        help="a limit of every trial, repeatable: parameters<2e6, memory_gb<8",
+    )
+    add("--warm-start", metavar="NAME", help="learn from the trials of an earlier search")
     return parser
 
 
@@ -238,6 +246,12 @@ def _shared_parent() -> Parser:
         action=SettingAction,
         metavar="KEY=VALUE",
         help="a setting of every trial, repeatable; `--set help` lists all of them",
+    )
+    add(
+        "--on-end",
+        metavar="COMMAND",
+        help="run this when the sweep has ended; TARDIS_SWEEP, TARDIS_STATE, TARDIS_BEST and more "
+        "tell it how",
     )
     add("--seed", type=int, help="seed of the sweep and the first seed of trials (default: 0)")
     add = parent.add_argument_group("cluster, storage and tracking").add_argument

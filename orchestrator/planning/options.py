@@ -39,6 +39,7 @@ class SweepOptions:
     data: str = "auto"
     address: str | None = None  # of an existing Ray cluster
     dry_run: bool = False
+    on_end: str = ""  # a command to run when the sweep has ended
     plugin: tuple[str, ...] = ()  # files with parts of the user's own; requested already
     set_help: bool = False  # only print the settings
     json: bool = False  # print one object at the end, everything else to stderr
@@ -104,6 +105,8 @@ class SearchOptions(SweepOptions):
     aggregate: str = "worst"
     grace: float = 1 / 9
     confirm_seeds: int = 0
+    constraint: tuple[str, ...] = ()  # such as parameters<2e6
+    warm_start: str = ""  # the name of an earlier search that this one learns from
 
     def __post_init__(self) -> None:
         super().__post_init__()

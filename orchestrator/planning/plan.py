@@ -89,6 +89,7 @@ class SweepPlan(ABC):
     data_dir: str | None = None  # in full once the sweep has begun
     data: str = "auto"
     plugins: dict[str, str] = field(default_factory=dict)  # the source of files, by name
+    on_end: str = ""  # a command that is run when the sweep has ended
     data_name: str = ""  # of the data that its trials have; empty before the first start
     data_sha256: str = ""
     sweep_id: str = field(default_factory=new_id)
@@ -163,7 +164,9 @@ class SweepPlan(ABC):
 
     def without_secrets(self) -> Self:
         """The same plan for what others may read: MLflow, and what Ray pickles to its storage."""
-        return replace(self, tracking_uri=masked(self.tracking_uri), storage=masked(self.storage))
+        uri, storage = masked(self.tracking_uri), masked(self.storage)
+        # The command of a notification often has a token.
+        return replace(self, tracking_uri=uri, storage=storage, on_end="")
 
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> Self:
@@ -186,6 +189,8 @@ class SearchPlan(SweepPlan):
     aggregate: str = "worst"  # of the seeds of a trial: mean | worst
     grace: float = 1 / 9  # share of its validations before which no trial is stopped
     confirm_seeds: int = 0  # seeds with which the best few are trained again after the search
+    constraints: tuple[str, ...] = ()  # such as parameters<2e6: known before a trial starts
+    warm_start: str = ""  # an earlier search whose trials the searcher knows
     part: int = 0  # raised by every extension
 
     @property
@@ -225,7 +230,8 @@ class SearchPlan(SweepPlan):
 
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> Self:
-        several = {key: tuple(values[key]) for key in ("models", "estimators")}
+        lists = ("models", "estimators", "constraints")
+        several = {key: tuple(values[key]) for key in lists if key in values}
         return cls(**{**values, **several})
 
 

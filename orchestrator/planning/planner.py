@@ -12,6 +12,7 @@ from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.planning import sizing
 from orchestrator.planning.arguments import names
 from orchestrator.planning.configs import space_of, trial_config
+from orchestrator.planning.constraints import Constraint
 from orchestrator.planning.options import (
     ComparisonOptions,
     SearchOptions,
@@ -148,9 +149,16 @@ def _new_search(options: SearchOptions, cluster: Cluster) -> SearchPlan:
         grace=options.grace,
         confirm_seeds=options.confirm_seeds,
         time_budget=options.time_budget,
+        warm_start=options.warm_start,
+        constraints=options.constraint,
     )
+    for text in plan.constraints:
+        Constraint.read(text)
+    if plan.warm_start:
+        _check_warm_start(plan)
     _check_trials(plan)
     if plan.sampler == "grid":
+        require(not plan.constraints, "a grid has no --constraint: give it only values that fit")
         plan = _whole_grid(plan, options.trials)
     return place(plan, options.gpus_per_trial, options.cpus_per_trial, cluster)
 
@@ -188,6 +196,27 @@ def _check_trials(plan: SearchPlan) -> None:
         first = next(errors)
         if first and all(errors):
             raise first
+
+
+def _check_warm_start(plan: SearchPlan) -> None:
+    """Raise `UserError` if nothing can be learned from the earlier sweep."""
+    earlier = load_plan(plan.warm_start)
+    if not isinstance(earlier, SearchPlan):
+        raise UserError(f"--warm-start needs a search, and {earlier.name} is a comparison")
+    require(
+        (earlier.task, earlier.metric) == (plan.task, plan.metric),
+        f"--warm-start needs a sweep of the same task: {earlier.name} is of {earlier.task}, "
+        f"not {plan.task}",
+    )
+    require(
+        earlier.protocol == plan.protocol,
+        f"--warm-start needs trials with the same seeds: {earlier.name} has "
+        f"{earlier.seeds_per_trial} per trial, not {plan.seeds_per_trial}, or another --aggregate",
+    )
+    require(
+        plan.sampler not in ("random", "grid"),
+        f"--warm-start needs a sampler that learns, not {plan.sampler}",
+    )
 
 
 def _error_of(plan: SearchPlan, settings: dict[str, Any]) -> UserError | None:
@@ -228,6 +257,7 @@ def _common(options: SweepOptions, cluster: Cluster, kind: str = "") -> dict[str
         "storage": _absolute(options.storage or os.environ.get("TARDIS_STORAGE", "")),
         "tracking_uri": options.tracking_uri or default_tracking_uri(),
         "plugins": plugins.requested(),
+        "on_end": options.on_end,
         "data_dir": options.data_dir,
         "data": options.data,
     }

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from orchestrator.planning import sweep_data
 from orchestrator.planning.configs import base_config, trial_config
 from orchestrator.planning.plan import Candidate, ComparisonPlan
@@ -29,7 +31,12 @@ def with_parameters(plan: ComparisonPlan, parameters: int) -> ComparisonPlan:
 
 def count_parameters(config: Config, signature: Signature) -> int:
     """The number of parameters of a network."""
-    return sum(each.numel() for each in build_network(config, signature).parameters())
+    try:
+        with torch.device("meta"):  # shapes without numbers: initialising a large one takes seconds
+            network = build_network(config, signature)
+    except RuntimeError:  # a model that computes with its numbers when it is made
+        network = build_network(config, signature)
+    return sum(each.numel() for each in network.parameters())
 
 
 def _sized(

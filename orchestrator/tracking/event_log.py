@@ -86,7 +86,9 @@ class _Recorded:
             case TrialStarted(number=number) if self.states.get(number) is State.RUNNING:
                 return None
             case TrialEnded(number=number) if self._is_over(number):
-                return None
+                # One that was interrupted can end without being resumed.
+                interrupted = self.states[number] is State.STOPPED
+                return event if interrupted and State.from_event(event).ended else None
             case SweepTags(tags=tags):
                 tags = {key: tag for key, tag in tags.items() if self._tags.get(key) != str(tag)}
                 return dataclasses.replace(event, tags=tags) if tags else None

@@ -99,6 +99,18 @@ class SweepEnded(Event):
     status: Status
 
 
+@dataclass(frozen=True)
+class Controlled(Event):
+    """A request of `orchestrator.control` was obeyed, or refused."""
+
+    request: str  # its id: a request is answered once
+    action: str
+    trial: int | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    user: str = ""
+    refused: str = ""  # why, in one sentence; empty if it was obeyed
+
+
 KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in Event.__subclasses__()}
 
 

@@ -71,6 +71,10 @@ RUN_BY_ANOTHER_TEST = {
     "python -m orchestrator.sweep mytext": OWN_TASK_SEARCHED,
     "python -m orchestrator.sweep --extend NAME": RESUMED,
     "python -m orchestrator.sweep --resume NAME": RESUMED,
+    "python -m orchestrator.control NAME": (
+        "tests/unit/orchestrator/execution/test_control.py::"
+        "test_the_command_says_what_the_driver_answers"
+    ),
     "python -m orchestrator.compare --runs ID,ID,ID": (
         "tests/unit/orchestrator/comparison/test_runs.py::"
         "test_runs_of_mlflow_are_grouped_by_all_but_the_seed"

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from orchestrator.common.library_logs import redirect_library_logs
-from orchestrator.execution import driver
+from orchestrator.execution import control, driver
 from orchestrator.planning import sweep_data
 from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import open_log
@@ -42,7 +42,7 @@ def test_ctrl_c_before_the_time_is_up_is_no_end(tmp_path, monkeypatch, seconds, 
     def conclude(plan, data, finished):
         return [SweepTags({"concluded": str(finished)})]
 
-    monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(control, "time", SimpleNamespace(monotonic=lambda: clock.now))
     monkeypatch.setattr(driver, "run", run)
     monkeypatch.setattr(driver, "ended", lambda plan: ended)
     plan = make_plan(time_budget=60.0)

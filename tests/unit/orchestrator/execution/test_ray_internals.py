@@ -4,6 +4,7 @@ import inspect
 from types import SimpleNamespace
 
 import pytest
+from ray.tune.execution.tune_controller import TrialRunnerWrapper, TuneController
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 from ray.tune.search import Searcher
@@ -81,3 +82,10 @@ def test_the_reason_of_a_failure_is_known_before_ray_copies_it_to_the_storage(tm
     (tmp_path / "error.txt").write_text("[Errno 28] No space left on device")
     trial = SimpleNamespace(error_file=str(tmp_path / "error.txt"), get_error=lambda: None)
     assert "No space left" in ray_internals.error_of(trial)
+
+
+def test_a_controller_of_tune_stops_trials_and_decides_whether_processes_are_kept():
+    assert list(inspect.signature(TuneController.stop_trial).parameters) == ["self", "trial"]
+    assert "_reuse_actors" in inspect.getsource(TuneController._maybe_cache_trial_actor)
+    assert "on_trial_add(self._wrapped()" in inspect.getsource(TuneController.add_trial)
+    assert "self._tune_controller = " in inspect.getsource(TrialRunnerWrapper.__init__)

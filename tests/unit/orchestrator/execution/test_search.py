@@ -15,6 +15,7 @@ from orchestrator.execution.study import (
     open_study,
     set_study_damage_aside,
     study_storage,
+    study_trials,
     tell_failed,
 )
 from search_spaces.engine import tpe
@@ -245,3 +246,41 @@ def test_a_damaged_study_is_refused_until_the_damage_is_set_aside(tmp_path, plac
     assert set_study_damage_aside(tmp_path) == 1
     assert states(tmp_path) == [TrialState.RUNNING]
     assert (tmp_path / "study.damaged").read_bytes() == b"\xffgarbage\n"
+
+
+class Limits:
+    """Limits of a search that draws x below a number."""
+
+    def __init__(self, most):
+        self.most = most
+
+    def violation(self, settings):
+        return "" if settings["x"] < self.most else f"x is {settings['x']}"
+
+
+def test_a_proposal_that_violates_a_constraint_is_drawn_again_and_is_no_trial(tmp_path):
+    guesses = [{"x": 0.9, "estimator": "gumbel"}, {"x": 0.1, "estimator": "gumbel"}]
+    search = Search(Space(), sampler, 0, "min", "s", tmp_path, guesses, Limits(0.2))
+    proposals = [search.suggest(str(number)) for number in range(6)]
+    assert all(each["settings"]["x"] < 0.2 and REFUSED not in each for each in proposals)
+    assert proposals[0]["settings"]["x"] == 0.1
+    own = study_trials(tmp_path, "s")
+    assert [each.number for each in own] == [each["number"] for each in proposals]
+    others = [each for each in study(tmp_path).trials if each not in own]
+    assert all(each.state is TrialState.FAIL for each in others)
+    assert all(each.user_attrs["infeasible"].startswith("x is") for each in others)
+
+
+def test_a_proposal_that_a_killed_driver_did_not_take_back_is_taken_back(tmp_path):
+    make(tmp_path, guesses=[{"x": 0.9, "estimator": "gumbel"}]).suggest("a")
+    search = Search(Space(), sampler, 0, "min", "s", tmp_path, [], Limits(0.5))
+    assert search.suggest("b")["number"] > 0
+    assert states(tmp_path)[0] is TrialState.FAIL
+
+
+def test_drawing_again_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr("orchestrator.execution.search.MOST_DRAWS", 5)
+    search = Search(Space(), sampler, 0, "min", "s", tmp_path, [], Limits(-1.0))
+    proposal = search.suggest("a")
+    assert "so were 5 proposals in a row" in proposal[REFUSED]
+    assert [each.number for each in study_trials(tmp_path, "s")] == [proposal["number"]]
