@@ -7,6 +7,7 @@ restart of the driver, the number does.
 import json
 import os
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from orchestrator.tracking.states import State
 from tardis_core.errors import UserError
 
 STUDY_FILE, DAMAGED = "study.log", "study.damaged"
+LONGER_SINCE = "longer_since"  # an attribute of the study, see `SearchPlan`
 SYNC_SECONDS = 1.0
 
 
@@ -103,6 +105,35 @@ def study_trials(folder: Path, name: str) -> list[FrozenTrial]:
         return open_study(folder, name).get_trials(deepcopy=False)
     except KeyError:
         return []
+
+
+def longer_since(folder: Path, name: str) -> int:
+    """The part of the search for which complete trials were reopened last; 0 if none was."""
+    try:
+        return int(open_study(folder, name).user_attrs.get(LONGER_SINCE, 0))
+    except KeyError:
+        return 0
+
+
+def reopen(folder: Path, name: str, numbers: Collection[int], part: int) -> None:
+    """Write the study anew, in one step, with some of its complete trials running again."""
+    old, draft = open_study(folder, name), folder / f"{STUDY_FILE}.new"
+    draft.unlink(missing_ok=True)
+    new = optuna.create_study(
+        study_name=name, storage=JournalStorage(StudyFile(draft)), directions=old.directions
+    )
+    for key, value in {**old.user_attrs, LONGER_SINCE: part}.items():
+        new.set_user_attr(key, value)
+    for trial in old.get_trials():
+        new.add_trial(_running(trial) if trial.number in numbers else trial)
+    with open(draft, "rb") as file:
+        os.fsync(file.fileno())
+    os.replace(draft, folder / STUDY_FILE)
+
+
+def _running(trial: FrozenTrial) -> FrozenTrial:
+    trial.state, trial.values, trial.datetime_complete = TrialState.RUNNING, None, None
+    return trial
 
 
 def abandoned_trial(study: optuna.Study, ours: set[int]) -> Trial | None:

@@ -173,7 +173,7 @@ class SweepPlan(ABC):
 
 @dataclass(frozen=True)
 class SearchPlan(SweepPlan):
-    """A search for the best settings; its number of trials alone may grow."""
+    """A search for the best settings; its trials may become more, and longer."""
 
     kind: ClassVar[str] = "search"
 
@@ -187,6 +187,7 @@ class SearchPlan(SweepPlan):
     grace: float = 1 / 9  # share of its validations before which no trial is stopped
     confirm_seeds: int = 0  # seeds with which the best few are trained again after the search
     part: int = 0  # raised by every extension
+    longer_since: int = 0  # the part that raised training.updates last
 
     @property
     def protocol(self) -> Protocol:
@@ -222,6 +223,11 @@ class SearchPlan(SweepPlan):
     def with_more_trials(self, more: int) -> "SearchPlan":
         """The same search with more trials."""
         return replace(self, trials=self.trials + more, part=self.part + 1)
+
+    def with_updates(self, updates: int, reports: int) -> "SearchPlan":
+        """The same search with longer trials, of so many validations."""
+        fixed, part = {**self.fixed, "training.updates": str(updates)}, self.part + 1
+        return replace(self, fixed=fixed, reports=reports, part=part, longer_since=part)
 
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> Self:
