@@ -131,7 +131,7 @@ def examine(plan: SweepPlan, log: EventLog) -> list[str]:
     if isinstance(plan, SearchPlan):  # a comparison has no study
         problems += compare_status("Optuna", account_of_study(plan).status, recorded.status)
     # Trials that were opened again have ended in an older snapshot.
-    reopened = isinstance(plan, SearchPlan) and plan.longer_since
+    reopened = isinstance(plan, SearchPlan) and (plan.longer_since or plan.pauses)
     ended = set() if reopened else snapshots.ended_trials(plan.ray_storage)
     for number in sorted(ended):
         if recorded.status.get(number, RUNNING) == RUNNING:

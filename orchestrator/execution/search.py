@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import optuna
 from optuna.trial import Trial
@@ -11,9 +11,17 @@ from ray.tune.search import Searcher
 
 from orchestrator.execution import study
 from orchestrator.execution.result import OBJECTIVE, REFUSED, has_objective, state_of
+from orchestrator.execution.schedulers.base import Scheduler
 
 _log = logging.getLogger(__name__)
 Space = Callable[[Trial], dict[str, Any]]
+
+
+class Pausing(NamedTuple):
+    """What a search must know if its scheduler pauses trials: they are handed out several times."""
+
+    scheduler: Scheduler
+    trials: int  # how many there are to be
 
 
 class Search(Searcher):
@@ -36,17 +44,22 @@ class Search(Searcher):
         study_name: str,
         folder: Path,
         first_guesses: Iterable[dict[str, Any]],
+        pausing: Pausing | None = None,
     ) -> None:
         super().__init__(metric=OBJECTIVE, mode=mode)
         self._space, self._make_sampler, self._seed = space, sampler, seed
         self._study = study.create_study(folder, study_name, mode, sampler(seed))
+        self._pausing = pausing
         self._trials: dict[str, Trial] = {}  # those that run, by Ray's ids
         for guess in first_guesses:
             self._study.enqueue_trial(guess, skip_if_exists=True)
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+    def suggest(self, trial_id: str) -> Any:
         if trial_id not in self._trials:
-            self._trials[trial_id] = self._abandoned() or self._ask()
+            trial = self._abandoned() or (self._promoted() if self._pausing else self._ask())
+            if trial is None:
+                return None if self._trials else Searcher.FINISHED
+            self._trials[trial_id] = trial
         trial = self._trials[trial_id]
         try:
             settings, refused = self._space(trial), ""
@@ -60,8 +73,21 @@ class Search(Searcher):
         self._study.sampler = self._make_sampler(self._seed * 1_000_003 + number)
         return self._study.ask()
 
+    def _promoted(self) -> Trial | None:
+        """A paused trial that may continue, else a new one; None if the others must come first."""
+        assert self._pausing is not None
+        scheduler, limit = self._pausing
+        full = study.started_trials(self._study) >= limit
+        number = scheduler.promotable(closing=full and not self._trials)
+        if number is None:
+            return None if full else self._ask()
+        scheduler.promote(number)
+        return study.running_trial(self._study, number)
+
     def _abandoned(self) -> Trial | None:
-        trial = study.abandoned_trial(self._study, {each.number for each in self._trials.values()})
+        known = {each.number for each in self._trials.values()}
+        paused = self._pausing.scheduler.paused if self._pausing else frozenset()
+        trial = study.abandoned_trial(self._study, known | paused)
         if trial is not None:
             _log.info("trial %d is resumed", trial.number)
         return trial
@@ -80,6 +106,8 @@ class Search(Searcher):
             return
         result = result or {}
         self._report(trial, result)
+        if self._pausing and trial.number in self._pausing.scheduler.paused:
+            return
         study.tell(trial, state_of(result), result.get(OBJECTIVE, float("nan")))
 
     def _report(self, trial: Trial, result: dict[str, Any]) -> None:

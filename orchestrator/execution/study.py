@@ -144,6 +144,17 @@ def abandoned_trial(study: optuna.Study, ours: set[int]) -> Trial | None:
     return None
 
 
+def running_trial(study: optuna.Study, number: int) -> Trial:
+    """A trial that has not ended, to be continued by this process."""
+    return optuna_internals.reopen(study, study.get_trials(deepcopy=False)[number])
+
+
+def started_trials(study: optuna.Study) -> int:
+    """How many trials have been handed out; others may be queued."""
+    trials = study.get_trials(deepcopy=False)
+    return sum(each.state is not TrialState.WAITING for each in trials)
+
+
 def is_told(trial: Trial) -> bool:
     """Whether the study knows how the trial ended."""
     return optuna_internals.stored(trial).state.is_finished()
@@ -160,6 +171,11 @@ def tell(trial: Trial, state: State, value: float) -> None:
     """Tell the study how a trial ended; the value counts if it is complete."""
     final = value if state is State.COMPLETE else None
     trial.study.tell(trial, final, state=TrialState[state.optuna_name])
+
+
+def tell_pruned(folder: Path, name: str, number: int) -> None:
+    """Tell the study that a trial waits no longer."""
+    open_study(folder, name).tell(number, state=TrialState.PRUNED, skip_if_finished=True)
 
 
 def tell_failed(folder: Path, name: str, number: int) -> None:

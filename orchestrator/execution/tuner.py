@@ -16,8 +16,9 @@ import search_spaces
 from orchestrator.execution.callbacks import FreeMemory, RecordTrials, number_of
 from orchestrator.execution.checkpoints import next_experiment
 from orchestrator.execution.cluster import resources_of
-from orchestrator.execution.schedulers.base import SCHEDULERS, Rule
-from orchestrator.execution.search import Search
+from orchestrator.execution.pausing import end_paused
+from orchestrator.execution.schedulers.base import SCHEDULERS, Rule, Scheduler
+from orchestrator.execution.search import Pausing, Search
 from orchestrator.execution.study import study_trials
 from orchestrator.execution.trial import train_trial
 from orchestrator.planning.configs import space_of
@@ -35,10 +36,12 @@ def run(plan: SweepPlan, data: Any, max_concurrent: int, callbacks: list[tune.Ca
     study and the log say which trials have ended, the checkpoints how far the others had come.
     """
     trainable, before = _trainable(plan, data), -1
+    end_paused(plan)
     while before < ended(plan) < plan.trials:
         before, recorder = ended(plan), _recorder(plan)
         with _stopped_by_signals():
             _tuner(plan, trainable, max_concurrent, recorder, callbacks).fit()
+        end_paused(plan)
         # If more are left than Ray has abandoned, the sweep was stopped.
         if recorder.disk_full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -105,7 +108,9 @@ def _tuner(
         case ComparisonPlan():
             param_space = _remaining(plan)
         case SearchPlan():
-            search, samples = _search(plan), plan.trials - ended(plan)
+            search, samples = _search(plan, recorder.scheduler), plan.trials - ended(plan)
+            if plan.pauses:
+                samples = -1  # the search says when there are no more
     return tune.Tuner(
         trainable,
         param_space=param_space,
@@ -130,7 +135,7 @@ def _tuner(
     )
 
 
-def _search(plan: SearchPlan) -> Search:
+def _search(plan: SearchPlan, scheduler: Scheduler | None) -> Search:
     space = space_of(plan)
     return Search(
         space,
@@ -141,6 +146,7 @@ def _search(plan: SearchPlan) -> Search:
         plan.folder.absolute(),
         # A grid has them, or they are not part of it.
         () if plan.sampler == "grid" else space.first_guesses(),
+        Pausing(scheduler, plan.trials) if scheduler and plan.pauses else None,
     )
 
 

@@ -22,7 +22,7 @@ SWEEPS_DIR = Path("sweeps")  # all sweeps of a working folder
 PLAN_FILE = "sweep.json"
 SPACE_FILE = "space.py"  # the copy of a user's own search space
 SAMPLERS = ("tpe", "random", "gp", "cmaes", "grid")  # how settings are proposed
-SCHEDULERS = ("asha", "hyperband", "median", "none")  # which trials are stopped early
+SCHEDULERS = ("asha", "promote", "hyperband", "median", "none")  # which trials are stopped early
 AGGREGATES = ("mean", "worst")  # how the seeds of one trial become one number
 # Names of fields in files that older versions wrote.
 OLD_NAMES = {"judge": "aggregate", "replicates": "confirm_seeds", "replicates_of": "confirms"}
@@ -197,6 +197,11 @@ class SearchPlan(SweepPlan):
     @property
     def offers_model(self) -> bool:
         return not self.confirm_seeds  # otherwise the confirmation does
+
+    @property
+    def pauses(self) -> bool:
+        """Whether trials are paused and continued later instead of stopped for good."""
+        return self.scheduler == "promote"
 
     @property
     def space_path(self) -> str | None:
