@@ -105,9 +105,11 @@ class Sweep:
         function = compare if isinstance(self.plan, ComparisonPlan) else sweep
         return function(resume=self.plan.name, address=address)
 
-    def extend(self, trials: int, address: str | None = None) -> "Sweep":
-        """Add trials to a finished search; returns it as it is then."""
-        return sweep(extend=self.plan.name, trials=trials, address=address)
+    def extend(
+        self, trials: int | None = None, address: str | None = None, *, updates: int | str = ""
+    ) -> "Sweep":
+        """Add trials to a finished search, or train its trials longer; returns it as it is then."""
+        return sweep(extend=self.plan.name, trials=trials, updates=updates, address=address)
 
     def __repr__(self) -> str:
         status = status_of(self.plan)
@@ -137,6 +139,7 @@ def sweep(
     resume: str = "",
     extend: str = "",
     trials: int | None = None,
+    updates: int | str = "",
     time_budget: float | str = 0.0,
     scale: str = "",
     models: Sequence[str] = ("tardis",),
@@ -172,6 +175,7 @@ def sweep(
     The options are those of `python -m orchestrator.sweep --help`.
 
     Args:
+        updates: with `extend`: train complete trials on to so many, or "x2" as many.
         time_budget: seconds, or a text such as "30m".
         set: settings of every trial, such as `{"memory.cells": 32}`.
         space: a file, or a function `space(trial)` or `space(trial, scale, estimators)` that
@@ -194,6 +198,7 @@ def sweep(
             resume=resume,
             extend=extend,
             trials=trials,
+            updates=str(updates),
             time_budget=_seconds(time_budget),
             scale=scale,
             models=_tuple(models),

@@ -107,6 +107,12 @@ def make_config(
     return _build(task, model, estimator, scale, seed, sections, applicable | dict(overrides or {}))
 
 
+def lengthened(config: Config, updates: Any) -> Config:
+    """The same run with another number of updates, which may be text."""
+    count = convert("training.updates", updates, int)
+    return dataclasses.replace(config, training=dataclasses.replace(config.training, updates=count))
+
+
 def has_setting(task: str, model: str, estimator: str | None, key: str) -> bool:
     """Whether a run of these names has a setting called `key`."""
     return _has(_section_classes(task, model, _estimator_for(model, estimator)), key)

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from tardis_core import threads
 from tardis_core.build import load_data
 from tardis_core.commands import data_options
-from tardis_core.config import Config, make_config
+from tardis_core.config import Config, lengthened, make_config
 from tardis_core.data.files import check_source, data_dir
 from tardis_core.errors import Diverged, UserError
 from tardis_core.registry import TASK_NAMES
@@ -24,7 +24,9 @@ from tardis_core.text import duration, error_line
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Row, Trainer
 from tardis_core.training.run_folder import RunFolder, check_data, load_checkpoint
+from tardis_core.training.schedule import FOLLOW_LENGTH, learning_rate
 
+UPDATES = "training.updates"  # the only setting that may change when a run is resumed
 LONGEST_SILENCE = 60  # seconds between two lines of a training without a terminal
 
 
@@ -166,11 +168,46 @@ def _resumed(options: TrainOptions) -> tuple[Trainer, RunFolder]:
                 f"the checkpoint in {path} is of {name} {has!r}, not {asked!r}; "
                 f"leave {name} out, or start a new run"
             )
-    if options.set or options.out:
-        raise UserError("--resume continues a run as it is: leave out --set and --out")
-    trainer = Trainer(config, _data(options, config), options.device)
+    if options.out or options.set.keys() - {UPDATES}:
+        raise UserError(
+            f"--resume continues a run as it is: leave out --out, and --set all but {UPDATES}"
+        )
+    longer = lengthened(config, options.set[UPDATES]) if options.set else config
+    trainer = Trainer(longer, _data(options, longer), options.device)
     _restore(trainer, values, path)
-    return trainer, RunFolder.reopen(path if path.is_dir() else path.parent, trainer)
+    if options.set:
+        _check_longer(trainer, config)
+    folder = RunFolder.reopen(path if path.is_dir() else path.parent, trainer)
+    if options.set:
+        folder.lengthen(trainer, config.training.updates)
+        print(_new_length(trainer, config), flush=True)
+    return trainer, folder
+
+
+def _check_longer(trainer: Trainer, before: Config) -> None:
+    """Raise `UserError` if the new number of updates leaves nothing to train."""
+    updates, patience = trainer.config.training.updates, trainer.config.training.patience
+    if updates <= trainer.update:
+        raise UserError(
+            f"{UPDATES} must be more than the {trainer.update} updates that the run has done, "
+            f"not {updates}"
+        )
+    if trainer.finished:
+        raise UserError(
+            f"the run was ended by training.patience={patience} after {trainer.update} of "
+            f"{before.training.updates} updates; more updates do not continue it"
+        )
+
+
+def _new_length(trainer: Trainer, before: Config) -> str:
+    """What a new number of updates does to the schedules, in one sentence."""
+    done, training = trainer.update, trainer.config.training
+    lengths = (before.training, training)
+    rates = [learning_rate(min(done, each.updates - 1), each) for each in lengths]
+    return (
+        f"from update {done} to {training.updates} instead of {before.training.updates}: "
+        f"{FOLLOW_LENGTH}; the learning rate is {rates[1]:.3g} now, where it was {rates[0]:.3g}"
+    )
 
 
 def _restore(trainer: Trainer, values: dict[str, Any], path: Path) -> None:

@@ -43,9 +43,14 @@ class TrialEnds(tune.Callback):
     its checkpoint because the disk was full.
     """
 
+    plan: SweepPlan
+
     def ended(self, trial: Trial, state: State) -> None:
         """A trial has ended in this state."""
         raise NotImplementedError
+
+    def paused(self, trial: Trial) -> None:
+        """A trial waits for a promotion; Ray has ended it."""
 
     def abandoned(self, trial: Trial) -> None:
         """A trial has not ended, and this Ray experiment will not continue it."""
@@ -53,8 +58,13 @@ class TrialEnds(tune.Callback):
     def on_trial_complete(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        by_user = STOPPED_BY_TAG in trial.config
-        self.ended(trial, State.PRUNED if by_user else state_of(trial.last_result))
+        state = state_of(trial.last_result)
+        if STOPPED_BY_TAG in trial.config:
+            self.ended(trial, State.PRUNED)
+        elif state is State.PRUNED and isinstance(self.plan, SearchPlan) and self.plan.pauses:
+            self.paused(trial)
+        else:
+            self.ended(trial, state)
 
     def on_trial_error(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any

@@ -89,14 +89,21 @@ def _is_whole(weights: Path) -> bool:
 
 
 def _files_of(storage: str, number: int) -> list[list[fs.FileInfo]]:
-    """The files of a trial, by experiment."""
+    """The files of a trial, one list per start, oldest first; a paused one starts several times."""
     filesystem, root = filesystem_of(storage)
-    return [
-        _list(filesystem, trial.path, recursive=True)
-        for experiment in experiments(storage)
-        for trial in _list(filesystem, f"{root}/{experiment}")
-        if trial.base_name.startswith(f"trial-{number}-")
-    ]
+    files = []
+    for experiment in experiments(storage):
+        starts = [
+            _list(filesystem, trial.path, recursive=True)
+            for trial in _list(filesystem, f"{root}/{experiment}")
+            if trial.base_name.startswith(f"trial-{number}-")
+        ]
+        files += sorted(starts, key=_last_change)
+    return files
+
+
+def _last_change(files: list[fs.FileInfo]) -> int:
+    return max((info.mtime_ns or 0 for info in files if info.base_name == CHECKPOINT), default=0)
 
 
 def _list(filesystem: fs.FileSystem, path: str, recursive: bool = False) -> list[fs.FileInfo]:

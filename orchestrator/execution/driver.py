@@ -17,6 +17,7 @@ from orchestrator.common.redaction import masked
 from orchestrator.execution import node, preflight, warm_start
 from orchestrator.execution.cluster import reach, start_ray
 from orchestrator.execution.control import Control
+from orchestrator.execution.lengthening import reopen_trials
 from orchestrator.execution.on_end import notify
 from orchestrator.execution.ray_watch import OnDeath, watching
 from orchestrator.execution.recovery import check_complete
@@ -24,8 +25,9 @@ from orchestrator.execution.tuner import ended, run
 from orchestrator.execution.view import View
 from orchestrator.planning import sweep_data
 from orchestrator.planning.constraints import check_satisfiable
+from orchestrator.planning.lengthening import in_words
 from orchestrator.planning.placement import slots
-from orchestrator.planning.plan import SweepPlan
+from orchestrator.planning.plan import SearchPlan, SweepPlan
 from orchestrator.planning.sweep_data import SweepData
 from orchestrator.tracking.data_tags import DataRecord, recorded_data
 from orchestrator.tracking.delivery import REFUSED
@@ -124,6 +126,8 @@ def _run(
     try:
         if lesson := warm_start.learn(plan):
             print(lesson, flush=True)
+        for sentence in reopen_trials(plan, log):
+            print(sentence, flush=True)
         finished = _train(plan, data, max_concurrent, callbacks)
         log.append(*_concluded(conclude, plan, data, finished))
     except BaseException as error:
@@ -209,6 +213,7 @@ def _headline(plan: SweepPlan, source: Provenance, max_concurrent: int) -> str:
         f"sweep {plan.name}: {plan.size}, scale {plan.scale} (change with --scale), "
         f"up to {max_concurrent} concurrent, seed {plan.seed}\n"
         f"{_place(plan)}"
+        f"{_longer(plan)}"
         f"data: {source.name}, {source.origin}\n"
         f"tracked in {masked(plan.tracking_uri)}; stop with Ctrl-C, nothing is lost"
     )
@@ -219,6 +224,12 @@ def _place(plan: SweepPlan) -> str:
         return ""
     reason = f" ({plan.gpu_reason})" if plan.gpu_reason else ""
     return f"per trial: {plan.gpus_per_trial:g} GPUs{reason}, {plan.cpus_per_trial:g} CPUs\n"
+
+
+def _longer(plan: SweepPlan) -> str:
+    if not isinstance(plan, SearchPlan) or not plan.longer_since:
+        return ""
+    return f"{in_words(plan)}\n"
 
 
 def _params(plan: SweepPlan) -> dict[str, Any]:

@@ -21,6 +21,7 @@ class Row:
     results: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""  # why it failed
+    paused: bool = False  # waits for a promotion
 
 
 @dataclass
@@ -49,9 +50,11 @@ class Snapshot:
 
     def counts(self) -> str:
         """The number of trials in each state."""
-        states = Counter(row.state for row in self.rows.values())
+        states = Counter(row.state for row in self.rows.values() if not row.paused)
+        waiting = sum(row.paused for row in self.rows.values())
+        paused = f"{waiting} paused, " if waiting else ""
         return (
-            f"{self.ended}/{self.plan.trials} ended, {states[State.RUNNING]} running, "
+            f"{self.ended}/{self.plan.trials} ended, {states[State.RUNNING]} running, {paused}"
             f"{states[State.PRUNED]} pruned, {states[State.FAILED]} failed"
         )
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import optuna
 from optuna.trial import Trial
@@ -11,12 +11,20 @@ from ray.tune.search import Searcher
 
 from orchestrator.execution import study
 from orchestrator.execution.result import OBJECTIVE, REFUSED, has_objective, state_of
+from orchestrator.execution.schedulers.base import Scheduler
 from orchestrator.planning.constraints import Limits
 
 _log = logging.getLogger(__name__)
 LEARNED_DRAWS = 20  # by the sampler, where proposals violate a constraint; then at random ...
 MOST_DRAWS = 200  # ... until so many have: then the trial fails
 Space = Callable[[Trial], dict[str, Any]]
+
+
+class Pausing(NamedTuple):
+    """What a search must know if its scheduler pauses trials: they are handed out several times."""
+
+    scheduler: Scheduler
+    trials: int  # how many there are to be
 
 
 class Search(Searcher):
@@ -40,27 +48,32 @@ class Search(Searcher):
         folder: Path,
         first_guesses: Iterable[dict[str, Any]],
         limits: Limits | None = None,
+        pausing: Pausing | None = None,
     ) -> None:
         super().__init__(metric=OBJECTIVE, mode=mode)
         self._space, self._make_sampler, self._seed = space, sampler, seed
         self._study = study.create_study(folder, study_name, mode, sampler(seed))
-        self._limits = limits
+        self._limits, self._pausing = limits, pausing
         self._trials: dict[str, Trial] = {}  # those that run, by Ray's ids
         for guess in first_guesses:
             self._study.enqueue_trial(guess, skip_if_exists=True)
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+    def suggest(self, trial_id: str) -> Any:
         if trial_id in self._trials:
             return self._proposal(self._trials[trial_id])
         for draws in range(1, MOST_DRAWS + 1):
-            trial = self._trials[trial_id] = self._abandoned() or self._ask(draws > LEARNED_DRAWS)
+            trial = self._abandoned() or self._next(at_random=draws > LEARNED_DRAWS)
+            if trial is None:
+                return None if self._trials else Searcher.FINISHED
             proposal = self._proposal(trial)
             violation = self._limits.violation(proposal["settings"]) if self._limits else ""
-            if not violation:
-                return proposal
-            if draws < MOST_DRAWS:
-                study.set_infeasible(trial, violation)
-        return {**proposal, REFUSED: f"{violation}; so were {MOST_DRAWS} proposals in a row"}
+            if not violation or draws == MOST_DRAWS:
+                break
+            study.set_infeasible(trial, violation)
+        self._trials[trial_id] = trial
+        if violation:
+            proposal[REFUSED] = f"{violation}; so were {MOST_DRAWS} proposals in a row"
+        return proposal
 
     def _proposal(self, trial: Trial) -> dict[str, Any]:
         try:
@@ -76,8 +89,30 @@ class Search(Searcher):
         self._study.sampler = make(self._seed * 1_000_003 + number)
         return self._study.ask()
 
+    def _next(self, at_random: bool) -> Trial | None:
+        """A paused trial that may continue, else a new one; None if the others must come first."""
+        if self._pausing is None:
+            return self._ask(at_random)
+        full = study.started_trials(self._study) >= self._pausing.trials
+        number = self._promotable(closing=full and not self._trials)
+        if number is not None:
+            return study.running_trial(self._study, number)
+        return None if full else self._ask(at_random)
+
+    def _promotable(self, closing: bool) -> int | None:
+        """The number of a paused trial that is promoted by this."""
+        assert self._pausing is not None
+        scheduler, trials = self._pausing.scheduler, self._study.get_trials(deepcopy=False)
+        while (number := scheduler.promotable(closing)) is not None:
+            scheduler.promote(number)
+            if not trials[number].state.is_finished():  # unless somebody has stopped it meanwhile
+                return number
+        return None
+
     def _abandoned(self) -> Trial | None:
-        trial = study.abandoned_trial(self._study, {each.number for each in self._trials.values()})
+        known = {each.number for each in self._trials.values()}
+        paused = self._pausing.scheduler.paused if self._pausing else frozenset()
+        trial = study.abandoned_trial(self._study, known | paused)
         if trial is not None:
             _log.info("trial %d is resumed", trial.number)
         return trial
@@ -96,6 +131,8 @@ class Search(Searcher):
             return
         result = result or {}
         self._report(trial, result)
+        if self._pausing and trial.number in self._pausing.scheduler.paused:
+            return
         study.tell(trial, state_of(result), result.get(OBJECTIVE, float("nan")))
 
     def _report(self, trial: Trial, result: dict[str, Any]) -> None:

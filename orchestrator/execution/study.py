@@ -7,6 +7,7 @@ restart of the driver, the number does.
 import json
 import os
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from orchestrator.tracking.states import STOPPED_BY_TAG, State
 from tardis_core.errors import UserError
 
 STUDY_FILE, DAMAGED = "study.log", "study.damaged"
+LONGER_SINCE = "longer_since"  # an attribute of the study, see `SearchPlan`
 SYNC_SECONDS = 1.0
 INFEASIBLE = "infeasible"  # user attribute of a proposal: the constraint that it violates
 KNOWN_FROM = "known_from"  # user attribute: sweep and number of a trial of an earlier sweep
@@ -109,7 +111,41 @@ def study_trials(folder: Path, name: str) -> list[FrozenTrial]:
         trials = open_study(folder, name).get_trials(deepcopy=False)
     except KeyError:
         return []
-    return [trial for trial in trials if not {KNOWN_FROM, INFEASIBLE} & trial.user_attrs.keys()]
+    return [trial for trial in trials if is_own(trial)]
+
+
+def is_own(trial: FrozenTrial) -> bool:
+    """Whether a trial of the study is one of the sweep."""
+    return not {KNOWN_FROM, INFEASIBLE} & trial.user_attrs.keys()
+
+
+def longer_since(folder: Path, name: str) -> int:
+    """The part of the search for which complete trials were reopened last; 0 if none was."""
+    try:
+        return int(open_study(folder, name).user_attrs.get(LONGER_SINCE, 0))
+    except KeyError:
+        return 0
+
+
+def reopen(folder: Path, name: str, numbers: Collection[int], part: int) -> None:
+    """Write the study anew, in one step, with some of its complete trials running again."""
+    old, draft = open_study(folder, name), folder / f"{STUDY_FILE}.new"
+    draft.unlink(missing_ok=True)
+    new = optuna.create_study(
+        study_name=name, storage=JournalStorage(StudyFile(draft)), directions=old.directions
+    )
+    for key, value in {**old.user_attrs, LONGER_SINCE: part}.items():
+        new.set_user_attr(key, value)
+    for trial in old.get_trials():
+        new.add_trial(_running(trial) if trial.number in numbers else trial)
+    with open(draft, "rb") as file:
+        os.fsync(file.fileno())
+    os.replace(draft, folder / STUDY_FILE)
+
+
+def _running(trial: FrozenTrial) -> FrozenTrial:
+    trial.state, trial.values, trial.datetime_complete = TrialState.RUNNING, None, None
+    return trial
 
 
 def abandoned_trial(study: optuna.Study, ours: set[int]) -> Trial | None:
@@ -118,6 +154,17 @@ def abandoned_trial(study: optuna.Study, ours: set[int]) -> Trial | None:
         if frozen.state is TrialState.RUNNING and frozen.number not in ours:
             return optuna_internals.reopen(study, frozen)
     return None
+
+
+def running_trial(study: optuna.Study, number: int) -> Trial:
+    """A trial that has not ended, to be continued by this process."""
+    return optuna_internals.reopen(study, study.get_trials(deepcopy=False)[number])
+
+
+def started_trials(study: optuna.Study) -> int:
+    """How many trials have been handed out; others may be queued."""
+    trials = study.get_trials(deepcopy=False)
+    return sum(is_own(each) and each.state is not TrialState.WAITING for each in trials)
 
 
 def is_told(trial: Trial) -> bool:
@@ -156,6 +203,11 @@ def set_infeasible(trial: Trial, violation: str) -> None:
     """Take a proposal back that violates a constraint; samplers ignore it from then on."""
     trial.set_user_attr(INFEASIBLE, violation)
     trial.study.tell(trial, state=TrialState.FAIL)
+
+
+def tell_pruned(folder: Path, name: str, number: int) -> None:
+    """Tell the study that a trial waits no longer."""
+    open_study(folder, name).tell(number, state=TrialState.PRUNED, skip_if_finished=True)
 
 
 def tell_failed(folder: Path, name: str, number: int) -> None:

@@ -18,8 +18,9 @@ from orchestrator.execution.callbacks import FreeMemory, RecordTrials, number_of
 from orchestrator.execution.checkpoints import next_experiment
 from orchestrator.execution.cluster import resources_of
 from orchestrator.execution.control import Control, LeaveTune
-from orchestrator.execution.schedulers.base import SCHEDULERS, Rule
-from orchestrator.execution.search import Search
+from orchestrator.execution.pausing import end_paused
+from orchestrator.execution.schedulers.base import SCHEDULERS, Rule, Scheduler
+from orchestrator.execution.search import Pausing, Search
 from orchestrator.execution.study import study_trials
 from orchestrator.execution.trial import train_trial
 from orchestrator.planning.configs import space_of
@@ -46,6 +47,7 @@ def run(
     trainable, before = _trainable(plan, data), -1
     limits, control = limits_of(plan, data), control or Control(plan)
     control.begin()
+    end_paused(plan)
     while before < ended(plan) < plan.trials:
         control.wait()
         if control.stopped or stop_signals.number:
@@ -59,6 +61,7 @@ def run(
         if control.paused:
             before = -1
             continue
+        end_paused(plan)
         if recorder.disk_full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         # If more are left than Ray has abandoned, the sweep was stopped.
@@ -126,7 +129,9 @@ def _tuner(
         case ComparisonPlan():
             param_space = _remaining(plan)
         case SearchPlan():
-            search, samples = _search(plan, limits), plan.trials - ended(plan)
+            search = _search(plan, limits, recorder.scheduler)
+            # Where trials pause, the search says when there are no more.
+            samples = -1 if plan.pauses else plan.trials - ended(plan)
     return tune.Tuner(
         trainable,
         param_space=param_space,
@@ -151,7 +156,7 @@ def _tuner(
     )
 
 
-def _search(plan: SearchPlan, limits: Limits | None) -> Search:
+def _search(plan: SearchPlan, limits: Limits | None, scheduler: Scheduler | None) -> Search:
     space = space_of(plan)
     return Search(
         space,
@@ -163,6 +168,7 @@ def _search(plan: SearchPlan, limits: Limits | None) -> Search:
         # A grid has them, or they are not part of it.
         () if plan.sampler == "grid" else space.first_guesses(),
         limits,
+        Pausing(scheduler, plan.trials) if scheduler and plan.pauses else None,
     )
 
 

@@ -80,7 +80,8 @@ class View(TrialEnds):
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        self._row(trial).state = State.RUNNING
+        row = self._row(trial)
+        row.state, row.paused = State.RUNNING, False
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
@@ -107,6 +108,13 @@ class View(TrialEnds):
         self._print(f"{self.plan.title(number_of(trial)):<10}  {row.state:<8}{value}{reason}")
         now = self.snapshot()
         self._print(f"    {now.summary()}, {now.best()}")
+
+    def paused(self, trial: Trial) -> None:
+        row = self._row(trial)
+        row.state, row.paused = State.STOPPED, True
+        if not self.live:
+            value = "" if row.value is None else f"  {self.plan.metric} {row.value:.4f}"
+            self._print(f"{self.plan.title(number_of(trial)):<10}  {'paused':<8}{value}")
 
     def snapshot(self) -> Snapshot:
         """Where the sweep is now."""

@@ -24,6 +24,7 @@ examples:
   python -m orchestrator.sweep copy --estimators reinforce --set memory.cells=32
   python -m orchestrator.sweep --resume NAME                 after Ctrl-C, a crash or a power cut
   python -m orchestrator.sweep --extend NAME --trials +20    more trials in the same study
+  python -m orchestrator.sweep --extend NAME --updates x2    complete trials train longer
 """
 COMPARE = """Which system is better, and how sure are we? `python -m orchestrator.compare copy`.
 
@@ -118,12 +119,21 @@ def search_parser() -> Parser:
         parents=[_shared_parent(), data_parent()],
     )
     add = parser.add_argument
-    add("--extend", metavar="NAME", help="add trials to a finished search, with --trials +20")
+    add(
+        "--extend",
+        metavar="NAME",
+        help="extend a finished search: more trials with --trials +20, longer ones with --updates",
+    )
     add(
         "--trials",
         type=int,
         metavar="N",
         help="number of trials; with --extend +N (default: by the scale)",
+    )
+    add(
+        "--updates",
+        metavar="N",
+        help="with --extend: train complete trials on to N updates, or x2 as many",
     )
     add("--time-budget", type=seconds, metavar="TIME", help="stop after 90s, 30m or 2h")
     add(

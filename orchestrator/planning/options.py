@@ -95,6 +95,7 @@ class SearchOptions(SweepOptions):
 
     extend: str = ""  # the name of a search that gets more trials
     trials: int | None = None  # None: by the scale
+    updates: str = ""  # with extend: of every trial, such as x2 or 20000
     time_budget: float = 0.0  # seconds; 0: no limit
     models: tuple[str, ...] = ("tardis",)
     estimators: tuple[str, ...] = PAPER_ESTIMATORS
@@ -114,6 +115,10 @@ class SearchOptions(SweepOptions):
         _check_names(ESTIMATOR_NAMES, self.estimators)
         if self.trials is not None:
             _check_count("trials", self.trials, 1)
+        require(
+            bool(self.extend) or not self.updates,
+            "--updates belongs to --extend; a new sweep has --set training.updates=N",
+        )
         _check_count("seeds_per_trial", self.seeds_per_trial, 1)
         _check_count("confirm_seeds", self.confirm_seeds, 0)
         _check_choice("sampler", self.sampler, SAMPLERS)

@@ -22,7 +22,7 @@ SWEEPS_DIR = Path("sweeps")  # all sweeps of a working folder
 PLAN_FILE = "sweep.json"
 SPACE_FILE = "space.py"  # the copy of a user's own search space
 SAMPLERS = ("tpe", "random", "gp", "cmaes", "grid")  # how settings are proposed
-SCHEDULERS = ("asha", "hyperband", "median", "none")  # which trials are stopped early
+SCHEDULERS = ("asha", "promote", "hyperband", "median", "none")  # which trials are stopped early
 AGGREGATES = ("mean", "worst")  # how the seeds of one trial become one number
 # Names of fields in files that older versions wrote.
 OLD_NAMES = {"judge": "aggregate", "replicates": "confirm_seeds", "replicates_of": "confirms"}
@@ -176,7 +176,7 @@ class SweepPlan(ABC):
 
 @dataclass(frozen=True)
 class SearchPlan(SweepPlan):
-    """A search for the best settings; its number of trials alone may grow."""
+    """A search for the best settings; its trials may become more, and longer."""
 
     kind: ClassVar[str] = "search"
 
@@ -192,6 +192,7 @@ class SearchPlan(SweepPlan):
     constraints: tuple[str, ...] = ()  # such as parameters<2e6: known before a trial starts
     warm_start: str = ""  # an earlier search whose trials the searcher knows
     part: int = 0  # raised by every extension
+    longer_since: int = 0  # the part that raised training.updates last
 
     @property
     def protocol(self) -> Protocol:
@@ -201,6 +202,11 @@ class SearchPlan(SweepPlan):
     @property
     def offers_model(self) -> bool:
         return not self.confirm_seeds  # otherwise the confirmation does
+
+    @property
+    def pauses(self) -> bool:
+        """Whether trials are paused and continued later instead of stopped for good."""
+        return self.scheduler == "promote"
 
     @property
     def space_path(self) -> str | None:
@@ -227,6 +233,11 @@ class SearchPlan(SweepPlan):
     def with_more_trials(self, more: int) -> "SearchPlan":
         """The same search with more trials."""
         return replace(self, trials=self.trials + more, part=self.part + 1)
+
+    def with_updates(self, updates: int, reports: int) -> "SearchPlan":
+        """The same search with longer trials, of so many validations."""
+        fixed, part = {**self.fixed, "training.updates": str(updates)}, self.part + 1
+        return replace(self, fixed=fixed, reports=reports, part=part, longer_since=part)
 
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> Self:

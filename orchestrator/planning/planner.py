@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 import search_spaces
 from orchestrator.common import permissions
 from orchestrator.common.defaults import default_tracking_uri
-from orchestrator.planning import sizing
+from orchestrator.planning import lengthening, sizing
 from orchestrator.planning.arguments import names
 from orchestrator.planning.configs import space_of, trial_config
 from orchestrator.planning.constraints import Constraint
@@ -33,7 +33,7 @@ from orchestrator.planning.plan import (
 from search_spaces.engine.probe import explore
 from tardis_core import paper, plugins
 from tardis_core.cli import setting
-from tardis_core.config import has_setting, make_config
+from tardis_core.config import has_setting
 from tardis_core.errors import UserError, require
 from tardis_core.scales import SCALES
 from tardis_core.tasks.base import TASKS
@@ -120,16 +120,20 @@ def _found_at(directory: str | None, plan: Plan) -> Plan:
 
 
 def _extended(options: SearchOptions) -> SearchPlan:
-    options.check_nothing_but("extend", "trials", "data_dir")
+    options.check_nothing_but("extend", "trials", "updates", "data_dir")
     plan = _found_at(options.data_dir, begun_plan(options.extend))
     if not isinstance(plan, SearchPlan):
         raise UserError(
             f"only a search can be extended, and {plan.name} is a comparison; compare again with "
             "more --seeds under another --name"
         )
-    if not options.trials:
-        raise UserError("--extend needs the number of additional trials, such as --trials +20")
-    return plan.with_more_trials(options.trials)
+    if not options.trials and not options.updates:
+        raise UserError(
+            "--extend needs the number of additional trials, such as --trials +20, or that of "
+            "updates, such as --updates x2"
+        )
+    longer = lengthening.with_updates(plan, options.updates) if options.updates else plan
+    return longer.with_more_trials(options.trials) if options.trials else longer
 
 
 def _new_search(options: SearchOptions, cluster: Cluster) -> SearchPlan:
@@ -240,8 +244,7 @@ def _common(options: SweepOptions, cluster: Cluster, kind: str = "") -> dict[str
     if exists(name):
         raise UserError(f"there is a sweep {name!r} already; --resume it, or choose another --name")
     fixed = {key: str(value) for key, value in options.set.items()}
-    training = {key: value for key, value in fixed.items() if key.startswith("training.")}
-    config = make_config(options.task, scale=scale, seed=options.seed, overrides=training)
+    training = lengthening.training_of(options.task, scale, fixed)
     return {
         "name": name,
         "task": options.task,
@@ -250,7 +253,7 @@ def _common(options: SweepOptions, cluster: Cluster, kind: str = "") -> dict[str
         "better": metric.better,
         "fixed": fixed,
         "seed": options.seed,
-        "reports": -(-config.training.updates // config.training.evaluate_every),
+        "reports": lengthening.validations(training),
         "retry_smaller_batch": options.retry_smaller_batch,
         "concurrency": options.concurrency,
         "autoscale": options.autoscale,

@@ -5,6 +5,7 @@ checkpoint.pt   everything needed to resume
 best.pt         the weights with the best validation metric
 metrics.csv     one row per validation
 result.json     validation and test metric, once the run is finished
+result-N.json   the same after N updates, of a run that was trained longer
 """
 
 import csv
@@ -63,6 +64,17 @@ class RunFolder:
             abandoned.unlink(missing_ok=True)
         folder._write_metrics(trainer)
         return folder
+
+    def lengthen(self, trainer: Trainer, updates: int) -> None:
+        """Note at once that the run gets more updates; the result of the shorter one is kept.
+
+        Args:
+            updates: that it had before.
+        """
+        self.describe(trainer)
+        self.save(trainer)
+        if self.result.exists():
+            self.result.rename(self.path / f"result-{updates}.json")
 
     def save(self, trainer: Trainer) -> None:
         """Write the checkpoint, and the metrics that belong to it."""

@@ -7,6 +7,12 @@ from typing import Literal
 from tardis_core.errors import require
 from tardis_core.settings import setting
 
+# Said whenever a training gets more updates than it began with.
+FOLLOW_LENGTH = (
+    "everything that is a share of training.updates (the decay of the learning rate, growing "
+    "lengths, entropy, temperatures) follows the new number"
+)
+
 
 @dataclass(frozen=True)
 class TrainingConfig:

@@ -47,6 +47,23 @@ class Scheduler(TrialScheduler):
     def recall(self, trials: Iterable[FrozenTrial]) -> None:
         """Learn from the study what was reported before, before the first trial starts."""
 
+    @property
+    def paused(self) -> frozenset[int]:
+        """The trials that wait for a promotion; most schedulers stop trials for good."""
+        return frozenset()
+
+    def promotable(self, closing: bool) -> int | None:
+        """The paused trial that is to continue now, if there is one.
+
+        Args:
+            closing: nothing runs and no new trial is left: the best of a rung continues anyway, so
+                that at least one trial runs to its end.
+        """
+        return None
+
+    def promote(self, number: int) -> None:
+        """Note that a paused trial continues."""
+
 
 class Numbered(NamedTuple):
     """All that Ray's schedulers ask of a trial: an id, the same for every driver."""

@@ -322,7 +322,49 @@ def test_a_checkpoint_of_another_task_is_one_line(run, capsys):
 @pytest.mark.parametrize("more", [["--set", "memory.cells=8"], ["--out", "other"]])
 def test_a_resumed_run_cannot_be_changed(run, capsys, more):
     said = refusal(capsys, "--resume", "run", *more)
-    assert said == "--resume continues a run as it is: leave out --set and --out"
+    rule = "leave out --out, and --set all but training.updates"
+    assert said == f"--resume continues a run as it is: {rule}"
+
+
+def test_a_finished_run_trains_longer(run, capsys):
+    before = (run / "metrics.csv").read_text()
+    assert main(["--resume", "run", "--set", "training.updates=20"]) == 0
+    said = capsys.readouterr().out.splitlines()[0]
+    assert said.startswith("from update 12 to 20 instead of 12: everything that is a share of ")
+    after = (run / "metrics.csv").read_text()
+    assert after.startswith(before)
+    assert [row.split(",")[0] for row in after.splitlines()[1:]] == ["4", "8", "12", "16", "20"]
+    assert json.loads((run / "result-12.json").read_text())["updates"] == 12
+    assert json.loads((run / "result.json").read_text())["updates"] == 20
+
+
+def test_a_longer_run_that_is_interrupted_keeps_its_new_length(run, monkeypatch):
+    monkeypatch.setattr(train_session, "_train", lambda *arguments: False)
+    assert main(["--resume", "run", "--set", "training.updates=20"]) == 130
+    monkeypatch.undo()
+    assert not (run / "result.json").exists()
+    monkeypatch.chdir(run.parent)
+    assert main(["--resume", "run"]) == 0
+    assert json.loads((run / "result.json").read_text())["updates"] == 20
+
+
+@pytest.mark.parametrize(
+    ("updates", "rule"),
+    [
+        ("12", "training.updates must be more than the 12 updates that the run has done, not 12"),
+        ("many", "training.updates must be a whole number, not 'many'"),
+    ],
+)
+def test_a_length_that_leaves_nothing_to_train_is_one_line(run, capsys, updates, rule):
+    assert refusal(capsys, "--resume", "run", "--set", f"training.updates={updates}") == rule
+
+
+def test_a_run_without_patience_left_cannot_train_longer(capsys):
+    settings = [*SETTINGS, "--set", "training.patience=1", "--set", "training.learning_rate=9"]
+    assert main(["copy", "--scale", "smoke", *settings, "--out", "run"]) == 0
+    capsys.readouterr()
+    said = refusal(capsys, "--resume", "run", "--set", "training.updates=40")
+    assert said.startswith("the run was ended by training.patience=1 after ")
 
 
 def test_a_truncated_checkpoint_is_one_line(run, capsys):

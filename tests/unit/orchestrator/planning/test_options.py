@@ -94,6 +94,28 @@ def test_extending_adds_trials_to_the_same_sweep(here):
     assert longer.sweep_id == original.sweep_id
 
 
+@pytest.mark.parametrize(("asked", "updates"), [("x2", 400), ("x1.5", 300), ("350", 350)])
+def test_extending_makes_trials_longer(here, asked, updates):
+    original = saved("copy", "--smoke", "--name", "one", "--trials", "3")
+    longer = plan("--extend", "one", "--updates", asked)
+    assert longer.fixed["training.updates"] == str(updates)
+    assert (original.reports, longer.reports) == (200 // 50, updates // 50)
+    assert (longer.trials, longer.part, longer.longer_since) == (3, 1, 1)
+    both = plan("--extend", "one", "--updates", asked, "--trials", "+2")
+    assert (both.trials, both.part, both.longer_since) == (5, 2, 1)
+
+
+def test_a_space_that_decides_the_length_itself_cannot_be_made_longer(here, capsys):
+    (here / "own.py").write_text(
+        "def space(trial, scale, estimators):\n"
+        "    return {'training.updates': trial.suggest_int('training.updates', 50, 90)}\n"
+    )
+    saved("copy", "--smoke", "--name", "one", "--space", "own.py")
+    assert main(["--extend", "one", "--updates", "x2"]) == 2
+    message = "--updates cannot extend one: its space sets training.updates itself"
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -128,6 +150,7 @@ def test_extending_adds_trials_to_the_same_sweep(here):
         (["copy", "--autoscale"], "with --autoscale a whole number from 1, not 0"),
         (["--resume", "nothing"], "there is no sweep 'nothing'"),
         (["--extend", "../x"], "the name of a sweep has letters"),
+        (["copy", "--updates", "x2"], "--updates belongs to --extend; a new sweep has --set "),
     ],
 )
 def test_an_error_is_one_line_and_leaves_nothing_behind(here, capsys, arguments, message):
@@ -278,10 +301,18 @@ def test_settings_from_python_may_be_numbers():
     }
 
 
+def said(capsys):
+    return capsys.readouterr().err
+
+
 def test_extending_needs_a_number_of_trials(capsys):
     saved("copy", "--smoke", "--name", "one")
     assert main(["--extend", "one"]) == 2
     assert "--extend needs the number of additional trials" in capsys.readouterr().err
+    assert main(["--extend", "one", "--updates", "more"]) == 2
+    assert "--updates must be a number or a factor such as x2, not 'more'" in said(capsys)
+    assert main(["--extend", "one", "--updates", "x0.5"]) == 2
+    assert "--updates must be more than the 200 that the trials of one " in said(capsys)
 
 
 def test_set_help_prints_the_sentence_of_each_setting_of_what_is_searched(capsys, here):
