@@ -45,7 +45,7 @@ def recorded(rng: random.Random) -> list[Curve]:
 
 
 def synthetic(rng: random.Random, trials: int = 40) -> list[Curve]:
-    """Sigmoids from 0.7 down: each falls at a time and to a value of its own, so that they cross."""
+    """Sigmoids from 0.7 down, each at a time and to a value of its own, so that they cross."""
     curves = []
     for _ in range(trials):
         end, middle = rng.uniform(0.0, 0.6), rng.uniform(0, 0.6 * STEPS)

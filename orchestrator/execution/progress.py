@@ -153,12 +153,14 @@ def rows_of(events: Iterable[Event], plan: SweepPlan) -> dict[int, Row]:
                 row = rows.setdefault(number, Row())
                 row.state, row.reason = State.from_event(event), tags.get(ERROR_TAG, "")
     for number, history in validations.items():
-        best = best_row(history, key, plan.better, _phase_start(rows[number].settings))
+        start = _phase_start(rows[number].settings, plan.protocol.race)
+        best = best_row(history, key, plan.better, start)
         rows[number].value = None if best is None else best[key]
     return rows
 
 
-def _phase_start(settings: Mapping[str, str]) -> float:
+def _phase_start(settings: Mapping[str, str], race: bool) -> float:
     """`phase_start` of settings as the log has them, in text."""
     names = ("memory.vary_cells_from", "training.updates")
-    return phase_start({name: float(settings[name]) for name in names if name in settings})
+    numbers = {name: float(settings[name]) for name in names if name in settings}
+    return phase_start(numbers, race and "training.updates" in numbers)

@@ -10,7 +10,7 @@ from optuna.trial import Trial
 from ray.tune.search import Searcher
 
 from orchestrator.execution import study
-from orchestrator.execution.result import OBJECTIVE, REFUSED, has_objective, state_of
+from orchestrator.execution.result import OBJECTIVE, REFUSED, SEED_VALUES, has_objective, state_of
 from orchestrator.execution.schedulers.base import Scheduler
 from orchestrator.planning.constraints import Limits
 
@@ -138,6 +138,8 @@ class Search(Searcher):
     def _report(self, trial: Trial, result: dict[str, Any]) -> None:
         if has_objective(result):
             study.report(trial, result[OBJECTIVE], int(result["training_iteration"]))
+        if values := result.get(SEED_VALUES):
+            study.note_seeds(trial, values, int(result["training_iteration"]))
 
     def save(self, checkpoint_path: str) -> None:
         """Nothing to save: the study is on disk, and Ray's snapshots are never restored."""

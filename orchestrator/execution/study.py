@@ -24,6 +24,7 @@ from orchestrator.common.journal import (
     set_damage_aside,
 )
 from orchestrator.execution import optuna_internals
+from orchestrator.execution.result import FIRST_SEED, SEED_VALUES
 from orchestrator.tracking.states import STOPPED_BY_TAG, State
 from tardis_core.errors import UserError
 
@@ -177,6 +178,16 @@ def report(trial: Trial, value: float, step: int) -> None:
     frozen = optuna_internals.stored(trial)
     if not frozen.state.is_finished() and step not in frozen.intermediate_values:
         trial.report(value, step)
+
+
+def note_seeds(trial: Trial, values: list[float], step: int) -> None:
+    """Note the value of each seed that a trial has trained, unless the trial has ended."""
+    frozen = optuna_internals.stored(trial)
+    if frozen.state.is_finished() or frozen.user_attrs.get(SEED_VALUES) == values:
+        return
+    trial.set_user_attr(SEED_VALUES, values)
+    if len(values) == 1:
+        trial.set_user_attr(FIRST_SEED, step)
 
 
 def tell(trial: Trial, state: State, value: float) -> None:

@@ -22,6 +22,7 @@ from orchestrator.execution.result import (
     REFUSED,
     RESUMED_FROM,
     ROWS,
+    SEED_VALUES,
 )
 from orchestrator.execution.seed_ensemble import SeedEnsemble
 from orchestrator.planning.configs import trial_config
@@ -45,6 +46,7 @@ def train_trial(
     threads: int,
     seeds: int,
     aggregate: str,
+    race: bool,
     test: bool,
     retry_smaller_batch: bool,
     storage: str,
@@ -56,6 +58,7 @@ def train_trial(
     Args:
         config: the number of the trial, and the settings that were proposed for it.
         seeds: how many seeds to train, starting with `seed`; several are combined by `aggregate`.
+        race: train the first seed alone; the driver decides whether the others follow.
         test: measure the best weights on the test split at the end. A search must not: it would
             select by what it can see.
         retry_smaller_batch: if memory runs out, compute the batch in twice as many parts.
@@ -71,7 +74,7 @@ def train_trial(
         if seeds == 1:
             return Trainer(config, data, device)
         all_seeds = range(config.seed, config.seed + seeds)
-        return SeedEnsemble(config, data, device, all_seeds, aggregate)
+        return SeedEnsemble(config, data, device, all_seeds, aggregate, race)
 
     try:
         if config.get(REFUSED):
@@ -241,13 +244,16 @@ class Report:
     def _result(self, rows: list[dict[str, float]], validations: int) -> dict[str, Any]:
         trainer, metric = self.trainer, self.trainer.task.metric
         history, key = trainer.history[:validations], f"valid_{metric.name}"
-        best = best_row(history, key, metric.better, phase_start(trainer.config.settings()))
+        several = trainer if isinstance(trainer, SeedEnsemble) else None
+        start = several.phase_start if several else phase_start(trainer.config.settings())
+        best = best_row(history, key, metric.better, start)
         return {
             OBJECTIVE: float("nan") if best is None else best[key],
             FINISHED: trainer.finished and validations == len(trainer.history),
             ROWS: rows,
             NOTE: self._note,
             RESUMED_FROM: self._resumed_from,
+            SEED_VALUES: several.seed_values(validations) if several else [],
             "device": _name(trainer.device),
             "backend": trainer.backend,
             "peak_memory_gb": f"{peak_gigabytes():.2f}",

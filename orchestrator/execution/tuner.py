@@ -19,6 +19,7 @@ from orchestrator.execution.checkpoints import next_experiment
 from orchestrator.execution.cluster import resources_of
 from orchestrator.execution.control import Control, LeaveTune
 from orchestrator.execution.pausing import end_paused
+from orchestrator.execution.race import Race
 from orchestrator.execution.schedulers.base import SCHEDULERS, Rule, Scheduler
 from orchestrator.execution.search import Pausing, Search
 from orchestrator.execution.study import study_trials
@@ -98,6 +99,7 @@ def _trainable(plan: SweepPlan, data: Any) -> Any:
         threads=max(1, int(plan.cpus_per_trial)),
         seeds=protocol.seeds,
         aggregate=protocol.aggregate,
+        race=protocol.race,
         test=protocol.test,
         retry_smaller_batch=plan.retry_smaller_batch,
         storage=plan.ray_storage,
@@ -110,7 +112,9 @@ def _trainable(plan: SweepPlan, data: Any) -> Any:
 def _recorder(plan: SweepPlan) -> RecordTrials:
     scheduler = None
     if isinstance(plan, SearchPlan):
-        scheduler = SCHEDULERS.get(plan.scheduler)(Rule(plan.mode, plan.reports, plan.grace))
+        rule = Rule(plan.mode, plan.reports_of_first_seed, plan.grace)
+        scheduler = SCHEDULERS.get(plan.scheduler)(rule)
+        scheduler = Race(scheduler, rule, plan.aggregate) if plan.race else scheduler
     return RecordTrials(plan.without_secrets(), plan.folder.absolute(), scheduler)
 
 

@@ -173,6 +173,11 @@ def search_parser() -> Parser:
         help="objective of a trial with several seeds: their mean or the worst (default: worst)",
     )
     add(
+        "--race",
+        action="store_true",
+        help="with --seeds-per-trial: a trial that is clearly worse after one seed gets no other",
+    )
+    add(
         "--grace",
         type=float,
         metavar="SHARE",

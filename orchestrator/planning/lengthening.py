@@ -16,6 +16,7 @@ UPDATES = "training.updates"
 
 def with_updates(plan: SearchPlan, asked: str) -> SearchPlan:
     """The plan of a search whose trials get `asked` updates, such as "x2" or "20000"."""
+    require(not plan.race, f"--updates cannot extend {plan.name}: its seeds race")
     _check_space(plan)
     has = training_of(plan.task, plan.scale, plan.fixed).updates
     updates = _updates(asked, has)
@@ -28,10 +29,10 @@ def with_updates(plan: SearchPlan, asked: str) -> SearchPlan:
 
 
 def _updates(asked: str, has: int) -> int:
-    if factor := re.fullmatch(r"x(\d+(?:\.\d+)?)", asked):
-        return round(has * float(factor[1]))
-    require(asked.isdecimal(), f"--updates must be a number or a factor such as x2, not {asked!r}")
-    return int(asked)
+    number = re.fullmatch(r"(x?)(\d{1,9})(\.\d+)?", asked)
+    if not number or (number[3] and not number[1]):
+        raise UserError(f"--updates must be a number or a factor such as x2, not {asked[:100]!r}")
+    return round(has * float(asked[1:])) if number[1] else int(asked)
 
 
 def _check_space(plan: SearchPlan) -> None:

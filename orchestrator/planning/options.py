@@ -104,6 +104,7 @@ class SearchOptions(SweepOptions):
     scheduler: str = "asha"
     seeds_per_trial: int = 1
     aggregate: str = "worst"
+    race: bool = False  # train the other seeds only of trials whose first seed is good
     grace: float = 1 / 9
     confirm_seeds: int = 0
     constraint: tuple[str, ...] = ()  # such as parameters<2e6
@@ -124,6 +125,15 @@ class SearchOptions(SweepOptions):
         _check_choice("sampler", self.sampler, SAMPLERS)
         _check_choice("scheduler", self.scheduler, SCHEDULERS)
         _check_choice("aggregate", self.aggregate, AGGREGATES)
+        require(
+            not self.race or self.seeds_per_trial > 1,
+            f"--race needs at least two seeds, not --seeds-per-trial {self.seeds_per_trial}",
+        )
+        require(
+            not self.race or self.scheduler != "promote",
+            "--race cannot be combined with --scheduler promote, which pauses trials; choose one "
+            "of the others",
+        )
         require(
             0 <= self.time_budget < math.inf,
             f"--time-budget must be a time, not {self.time_budget}",

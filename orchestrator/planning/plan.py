@@ -23,6 +23,7 @@ PLAN_FILE = "sweep.json"
 SPACE_FILE = "space.py"  # the copy of a user's own search space
 SAMPLERS = ("tpe", "random", "gp", "cmaes", "grid")  # how settings are proposed
 SCHEDULERS = ("asha", "promote", "hyperband", "median", "none")  # which trials are stopped early
+RACE_TAG = "race"  # of a trial whose first seed is trained alone
 AGGREGATES = ("mean", "worst")  # how the seeds of one trial become one number
 # Names of fields in files that older versions wrote.
 OLD_NAMES = {"judge": "aggregate", "replicates": "confirm_seeds", "replicates_of": "confirms"}
@@ -60,6 +61,7 @@ class Protocol(NamedTuple):
     seeds: int  # trained side by side in one trial, ...
     aggregate: str  # ... and what counts of their values: mean | worst
     test: bool  # whether the best weights are measured on the test split at the end
+    race: bool = False  # whether the first seed is trained alone, and the others if it is good
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,7 @@ class SearchPlan(SweepPlan):
     scheduler: str = "asha"
     seeds_per_trial: int = 1
     aggregate: str = "worst"  # of the seeds of a trial: mean | worst
+    race: bool = False  # a trial that is clearly worse with its first seed gets no other
     grace: float = 1 / 9  # share of its validations before which no trial is stopped
     confirm_seeds: int = 0  # seeds with which the best few are trained again after the search
     constraints: tuple[str, ...] = ()  # such as parameters<2e6: known before a trial starts
@@ -197,7 +200,15 @@ class SearchPlan(SweepPlan):
     @property
     def protocol(self) -> Protocol:
         # A search never sees the test split: it selects by what it can see.
-        return Protocol(self.seeds_per_trial, self.aggregate, test=False)
+        return Protocol(self.seeds_per_trial, self.aggregate, test=False, race=self.race)
+
+    @property
+    def reports_of_first_seed(self) -> int:
+        """Validations until a trial has trained its first seed; all, if seeds do not race."""
+        return self.reports // 2 if self.race else self.reports
+
+    def trial_tags(self, number: int) -> dict[str, str]:
+        return {RACE_TAG: "true"} if self.race else {}
 
     @property
     def offers_model(self) -> bool:

@@ -150,6 +150,7 @@ def _new_search(options: SearchOptions, cluster: Cluster) -> SearchPlan:
         scheduler=options.scheduler,
         seeds_per_trial=options.seeds_per_trial,
         aggregate=options.aggregate,
+        race=options.race,
         grace=options.grace,
         confirm_seeds=options.confirm_seeds,
         time_budget=options.time_budget,
@@ -160,6 +161,8 @@ def _new_search(options: SearchOptions, cluster: Cluster) -> SearchPlan:
         Constraint.read(text)
     if plan.warm_start:
         _check_warm_start(plan)
+    if plan.race:
+        plan = replace(plan, reports=2 * plan.reports)  # those of the first seed, and of the others
     _check_trials(plan)
     if plan.sampler == "grid":
         require(not plan.constraints, "a grid has no --constraint: give it only values that fit")

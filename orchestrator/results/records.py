@@ -10,7 +10,7 @@ import optuna
 import pandas as pd
 
 from orchestrator.execution.study import open_study
-from orchestrator.planning.plan import ComparisonPlan, SweepPlan
+from orchestrator.planning.plan import RACE_TAG, ComparisonPlan, SweepPlan
 from orchestrator.tracking.event_log import LOG, scan
 from orchestrator.tracking.events import (
     Event,
@@ -55,9 +55,8 @@ class TrialRecord:
     def _phase_start(self) -> float:
         """The update after which the best weights are sought; the parameters are text."""
         names = ("memory.vary_cells_from", "training.updates")
-        return phase_start(
-            {name: float(self.params[name]) for name in names if name in self.params}
-        )
+        settings = {name: float(self.params[name]) for name in names if name in self.params}
+        return phase_start(settings, RACE_TAG in self.tags and "training.updates" in settings)
 
     def settings(self) -> dict[str, str]:
         """Everything but the seed that defines the trial, in the form a search space returns."""

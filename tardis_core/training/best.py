@@ -10,14 +10,18 @@ from typing import Any, TypeVar
 Row = TypeVar("Row", bound=Mapping[str, Any])
 
 
-def phase_start(settings: Mapping[str, Any]) -> float:
+def phase_start(settings: Mapping[str, Any], race: bool = False) -> float:
     """The update after which the best weights are sought, from all settings of a run.
 
     With `memory.vary_cells_from` below 1 training ends with a phase whose batches are harder in a
     way that validation does not see: its best weights count, even if earlier ones scored better.
+
+    Args:
+        race: of several seeds: the validations of the first one alone come before all others.
     """
     share = settings.get("memory.vary_cells_from", 1.0)
-    return share * settings["training.updates"] if share < 1 else 0.0
+    start = share * settings["training.updates"] if share < 1 else 0.0
+    return start + settings["training.updates"] if race else start
 
 
 def best_row(rows: Iterable[Row], name: str, better: str, start: float = 0.0) -> Row | None:

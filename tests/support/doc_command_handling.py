@@ -21,6 +21,7 @@ SMALL = {
     "orchestrator.sweep": ("--smoke", "--dry-run"),
     "orchestrator.compare": ("--smoke", "--dry-run"),
     "examples/own_training_loop.py": ("--updates", "2"),
+    "benchmarks.speed.race": ("--rounds", "2"),
     "benchmarks.speed.schedulers": ("--rounds", "2"),
     "benchmarks.speed.estimators": ("--seconds", "0", "--cells", "4", "--longest", "2"),
 }

@@ -183,6 +183,7 @@ TEXTS = st.one_of(
 SHARED = ["--name", "--scale", "--set", "--seed", "--cpus-per-trial", "--gpus-per-trial"]
 SHARED += ["--concurrency", "--storage", "--tracking-uri", "--data-dir", "--data"]
 SEARCH = [*SHARED, "--trials", "--time-budget", "--estimators", "--models", "--space"]
+SEARCH += ["--updates"]
 SEARCH += ["--seeds-per-trial", "--aggregate", "--grace", "--confirm-seeds", "--extend", "--resume"]
 COMPARISON = [*SHARED, "--seeds", "--models", "--candidate", "--resume"]
 

@@ -74,3 +74,41 @@ def test_a_best_from_before_its_time_does_not_count_after_it():
     first, *late = [row["valid_bce"] for row in several.run()]
     assert first < min(late)
     assert several.best == min(late)
+
+
+def race(**more):
+    return SeedEnsemble(config(**more), None, "cpu", (5, 6, 7), "worst", race=True)
+
+
+def test_in_a_race_the_first_seed_is_trained_alone_and_then_the_others():
+    several = race()
+    rows = list(several.run())
+    first, second, third = alone(5), alone(6), alone(7)
+    assert [row["valid_bce"] for row in rows[:3]] == first
+    assert "valid_bce_seed6" not in rows[2]
+    assert [row["valid_bce"] for row in rows[3:]] == [
+        max(values) for values in zip(first, second, third, strict=True)
+    ]
+    assert [row["update"] for row in rows] == [2, 4, 6, 8, 10, 12]
+    assert several.best == min(row["valid_bce"] for row in rows[3:])
+    assert several.finished
+
+
+def test_a_race_says_what_each_seed_came_to_when_the_first_and_when_all_have_ended():
+    several = race()
+    seen = [several.seed_values(len(several.history)) for _ in several.run()]
+    best = [min(alone(seed)) for seed in (5, 6, 7)]
+    assert seen == [[], [], best[:1], [], [], best]
+    assert several.seed_values(3) == best[:1]  # repeated after a restart
+
+
+@pytest.mark.parametrize("after", [1, 3, 4])
+def test_a_race_resumes_as_if_it_had_never_stopped(after):
+    whole = [row["valid_bce"] for row in race().run()]
+    begun = race()
+    for _ in zip(range(after), begun.run(), strict=False):
+        pass
+    again = race()
+    again.restore(begun.state())
+    assert [row["valid_bce"] for row in again.run()] == whole[len(begun.history) :]
+    assert [row["valid_bce"] for row in again.history] == whole

@@ -73,6 +73,7 @@ def run(retry: bool = False, **settings) -> None:
         threads=1,
         seeds=1,
         aggregate="mean",
+        race=False,
         test=False,
         retry_smaller_batch=retry,
         storage=str(trial.tune.storage),

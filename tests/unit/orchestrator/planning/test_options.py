@@ -150,6 +150,11 @@ def test_a_space_that_decides_the_length_itself_cannot_be_made_longer(here, caps
         (["copy", "--autoscale"], "with --autoscale a whole number from 1, not 0"),
         (["--resume", "nothing"], "there is no sweep 'nothing'"),
         (["--extend", "../x"], "the name of a sweep has letters"),
+        (["copy", "--race"], "--race needs at least two seeds, not --seeds-per-trial 1"),
+        (
+            ["copy", "--race", "--seeds-per-trial", "3", "--scheduler", "promote"],
+            "--race cannot be combined with --scheduler promote",
+        ),
         (["copy", "--updates", "x2"], "--updates belongs to --extend; a new sweep has --set "),
     ],
 )
