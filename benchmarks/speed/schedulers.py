@@ -59,9 +59,9 @@ def synthetic(rng: random.Random, trials: int = 40) -> list[Curve]:
     return curves
 
 
-def replay(name: str, curves: Sequence[Curve]) -> Replay:
+def replay(name: str, curves: Sequence[Curve], grace: float = 1 / 9) -> Replay:
     """Run trials with these validations on a few workers, as a sweep does."""
-    rule = Rule("min", STEPS, 1 / 9)
+    rule = Rule("min", STEPS, grace)
     scheduler = SCHEDULERS.get(name)(rule)
     steps, new = [0] * len(curves), list(range(len(curves)))
     running: list[int] = []
@@ -121,18 +121,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--synthetic", action="store_true", help="seeded curves that cross")
     parser.add_argument("--rounds", type=int, default=200, help="resamplings (default: 200)")
+    parser.add_argument("--grace", type=float, default=1 / 9, help="as of a sweep (default: 1/9)")
     options = parser.parse_args(arguments)
     draw = synthetic if options.synthetic else recorded
     samples = [draw(random.Random(seed)) for seed in range(options.rounds)]
     best = [min(min(curve) for curve in curves) for curves in samples]
     kind = "synthetic" if options.synthetic else "recorded"
-    print(f"{options.rounds} times {len(samples[0])} {kind} curves, {WORKERS} workers")
+    print(
+        f"{options.rounds} times {len(samples[0])} {kind} curves, {WORKERS} workers, "
+        f"grace {options.grace:.2f}"
+    )
     print(
         f"{'scheduler':<10}{'validations':>12}{'best found':>12}{'behind it':>11}{'kept':>7}"
         f"{'late':>7}"
     )
     for name in NAMES:
-        replays = [replay(name, curves) for curves in samples]
+        replays = [replay(name, curves, options.grace) for curves in samples]
         gaps = [min(each.complete.values()) - b for each, b in zip(replays, best, strict=True)]
         print(
             f"{name:<10}{fmean(each.validations for each in replays):>12.0f}"

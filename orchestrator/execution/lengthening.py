@@ -1,9 +1,9 @@
-"""A search whose trials train longer: the complete ones are opened again, all at once.
+"""A search that is extended: trials that had ended and train on are opened again, all at once.
 
 Optuna cannot reopen a trial that has ended. The study is therefore written anew, with the same
-trials, numbers and values, of which the complete ones run again; the new file replaces the old one
-in one step. From then on they are trials that were interrupted: they are handed out again, and
-continue from their checkpoints.
+trials, numbers and values, some of which run again; the new file replaces the old one in one step.
+From then on they are trials that were interrupted: they are handed out again, and continue from
+their checkpoints.
 """
 
 from orchestrator.execution import study
@@ -12,41 +12,50 @@ from orchestrator.planning.lengthening import UPDATES
 from orchestrator.planning.plan import SearchPlan, SweepPlan
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import Event, TrialStarted
-from orchestrator.tracking.states import State
+from orchestrator.tracking.states import STOPPED_BY_TAG, State
 
 
 def reopen_trials(plan: SweepPlan, log: EventLog) -> list[str]:
-    """Reopen the complete trials of a search that was made longer, unless that is done already.
+    """Reopen the trials of a search that train on, unless that is done already.
 
     Returns:
         What there is to say about trials that stay as they are.
     """
-    if not isinstance(plan, SearchPlan) or not _is_new(plan):
+    states = _states_to_reopen(plan) if isinstance(plan, SearchPlan) else ()
+    if not isinstance(plan, SearchPlan) or not states:
         return []
-    trials = study.study_trials(plan.folder, plan.name)
-    complete = [each.number for each in trials if State.from_optuna(each.state) is State.COMPLETE]
-    saved = {number for number in complete if checkpoints_of(plan.ray_storage, number)}
+    numbers = [
+        each.number
+        for each in study.study_trials(plan.folder, plan.name)
+        if State.from_optuna(each.state) in states and STOPPED_BY_TAG not in each.user_attrs
+    ]
+    saved = {number for number in numbers if checkpoints_of(plan.ray_storage, number)}
     # The log first: a driver that is killed in between does both again.
     log.append(*_events(plan, log, saved))
-    study.reopen(plan.folder, plan.name, saved, plan.longer_since)
-    lost = sorted(set(complete) - saved)
+    study.reopen(plan.folder, plan.name, saved, plan.part)
+    lost = sorted(set(numbers) - saved)
     return [f"without a checkpoint, trial {number} stays as it is" for number in lost]
 
 
-def _is_new(plan: SearchPlan) -> bool:
-    """Whether the study does not know yet how long trials are now."""
-    return 0 < plan.longer_since > study.longer_since(plan.folder, plan.name)
+def _states_to_reopen(plan: SearchPlan) -> tuple[State, ...]:
+    """Complete trials if they are longer now; pruned ones if they only waited for a promotion."""
+    if not plan.longer_since and not plan.pauses:
+        return ()  # without a look at the study, which may be large
+    done = study.reopened_part(plan.folder, plan.name)
+    complete = (State.COMPLETE,) if plan.longer_since > done else ()
+    return (*complete, State.PRUNED) if plan.pauses and plan.part > done else complete
 
 
 def _events(plan: SearchPlan, log: EventLog, numbers: set[int]) -> list[Event]:
-    """That these trials run again, with their new number of updates."""
+    """That these trials run again, with their number of updates if that is new."""
     params = {
         event.number: event.params
         for event, _ in log.read(0)
         if isinstance(event, TrialStarted) and event.params
     }
-    updates = plan.fixed[UPDATES]
+    longer = {UPDATES: plan.fixed[UPDATES]} if plan.longer_since else {}
+    tags = {"extended_to": plan.fixed[UPDATES]} if plan.longer_since else {}
     return [
-        TrialStarted(number, {**params.get(number, {}), UPDATES: updates}, {"extended_to": updates})
+        TrialStarted(number, {**params.get(number, {}), **longer}, tags)
         for number in sorted(numbers)
     ]

@@ -29,7 +29,7 @@ from orchestrator.tracking.states import STOPPED_BY_TAG, State
 from tardis_core.errors import UserError
 
 STUDY_FILE, DAMAGED = "study.log", "study.damaged"
-LONGER_SINCE = "longer_since"  # an attribute of the study, see `SearchPlan`
+PART = "part"  # an attribute of the study: the extension for which trials were reopened last
 SYNC_SECONDS = 1.0
 INFEASIBLE = "infeasible"  # user attribute of a proposal: the constraint that it violates
 KNOWN_FROM = "known_from"  # user attribute: sweep and number of a trial of an earlier sweep
@@ -120,22 +120,22 @@ def is_own(trial: FrozenTrial) -> bool:
     return not {KNOWN_FROM, INFEASIBLE} & trial.user_attrs.keys()
 
 
-def longer_since(folder: Path, name: str) -> int:
-    """The part of the search for which complete trials were reopened last; 0 if none was."""
+def reopened_part(folder: Path, name: str) -> int:
+    """The part of the search for which trials were reopened last; 0 if none was."""
     try:
-        return int(open_study(folder, name).user_attrs.get(LONGER_SINCE, 0))
+        return int(open_study(folder, name).user_attrs.get(PART, 0))
     except KeyError:
         return 0
 
 
 def reopen(folder: Path, name: str, numbers: Collection[int], part: int) -> None:
-    """Write the study anew, in one step, with some of its complete trials running again."""
+    """Write the study anew, in one step, with some trials that had ended running again."""
     old, draft = open_study(folder, name), folder / f"{STUDY_FILE}.new"
     draft.unlink(missing_ok=True)
     new = optuna.create_study(
         study_name=name, storage=JournalStorage(StudyFile(draft)), directions=old.directions
     )
-    for key, value in {**old.user_attrs, LONGER_SINCE: part}.items():
+    for key, value in {**old.user_attrs, PART: part}.items():
         new.set_user_attr(key, value)
     for trial in old.get_trials():
         new.add_trial(_running(trial) if trial.number in numbers else trial)

@@ -40,7 +40,7 @@ from tests.support.victims import victims
 pytestmark = pytest.mark.slow
 SWEEP, COMPARE = "orchestrator.sweep_command", "orchestrator.compare_command"
 TRIALS, MORE = 4, 2
-UPDATES = TINY["training.updates"]
+LONGER = TINY["training.updates"] + 30  # once it is extended
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def life(commands, stopped_sweep, stopped_comparison):
     """The folder of a sweep after all parts of its life, and what was seen."""
     life, folder = stopped_sweep, stopped_sweep.folder
     life.look("resumed", commands.run(folder, SWEEP, "--resume", "s"))
-    more = ("--extend", "s", "--trials", f"+{MORE}")
+    more = ("--extend", "s", "--trials", f"+{MORE}", "--updates", str(LONGER))
     life.look("extended", commands.run(folder, SWEEP, *more))
     return folder, life.seen
 
@@ -176,7 +176,7 @@ def test_a_finished_trial_has_all_its_steps(life):
     assert finished
     for run in finished:
         history = client.get_metric_history(run.info.run_id, "valid_bce")
-        assert max(metric.step for metric in history) == UPDATES
+        assert max(metric.step for metric in history) == LONGER
 
 
 def test_sweep_and_trials_can_be_ranked_by_their_best_value(life):

@@ -7,6 +7,8 @@ from optuna.trial import TrialState
 
 from orchestrator.execution import lengthening, study
 from orchestrator.execution.checkpoints import CHECKPOINT
+from orchestrator.execution.schedulers.base import Rule
+from orchestrator.execution.schedulers.promote import Promote
 from orchestrator.results.records import Records
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.states import State
@@ -92,8 +94,24 @@ def test_a_trial_without_a_checkpoint_stays_as_it_is(plan):
     assert [each.state.name for each in trials(plan)[:2]] == ["RUNNING", "COMPLETE"]
 
 
+def test_trials_that_waited_for_a_promotion_wait_again(plan):
+    saved = plan.folder / "ray" / "trials-0" / "trial-3-x" / "checkpoint_000000"
+    saved.mkdir(parents=True)
+    (saved / CHECKPOINT).touch()
+    waiting = replace(plan, scheduler="promote", reports=9).with_more_trials(4)
+    assert reopen(waiting) == []
+    names = [each.state.name for each in trials(plan)]
+    assert names == ["COMPLETE", "COMPLETE", "FAIL", "RUNNING"]
+    scheduler = Promote(Rule("min", 9, 1 / 9))
+    scheduler.recall(trials(plan))
+    assert scheduler.paused == {3}
+    study.open_study(plan.folder, plan.name).tell(3, state=TrialState.PRUNED)
+    reopen(waiting)  # of a resumed driver
+    assert trials(plan)[3].state is TrialState.PRUNED
+
+
 def test_a_half_written_study_is_written_anew(plan):
     (plan.folder / f"{study.STUDY_FILE}.new").write_bytes(b'{"op_code": 0, "study')
-    reopen(replace(plan.with_updates(500, reports=5)))
+    reopen(plan.with_updates(500, reports=5))
     assert len(trials(plan)) == len(VALUES)
     assert not (plan.folder / f"{study.STUDY_FILE}.new").exists()
