@@ -16,11 +16,12 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from orchestrator.tracking.events import Model
+from orchestrator.tracking.logged_model import VALUE as VALUE  # a tag of versions, too
 from tardis_core.scales import SCALES
 
 ALIAS = "champion"
 # Tags of a version besides those of the event.
-VALUE, MEASURED_ON = "value", "measured_on"
+MEASURED_ON = "measured_on"
 
 
 class Verdict(NamedTuple):
@@ -49,7 +50,7 @@ def judge(model: Model, current: ModelVersion | None, run_id: str) -> Verdict:
     """Decide whether the model becomes the champion."""
     if current is None:
         return Verdict(True, "the first model of this name")
-    if current.run_id == run_id:
+    if current.run_id == run_id and current.tags.get(VALUE, str(model.value)) == str(model.value):
         return Verdict(True, "already the champion")
     if VALUE not in current.tags:
         return Verdict(False, f"version {current.version} was chosen by hand")
@@ -85,8 +86,9 @@ def offer(client: MlflowClient, logged: LoggedModel, model: Model) -> Verdict:
 
 def _version_of(client: MlflowClient, run_id: str, model: Model) -> ModelVersion | None:
     """The version of this run that a process registered before it was killed, if any."""
+    same = (run_id, str(model.value))
     versions = client.search_model_versions(f"name = '{model.name}'")
-    return next((version for version in versions if version.run_id == run_id), None)
+    return next((each for each in versions if (each.run_id, each.tags.get(VALUE)) == same), None)
 
 
 def _register(client: MlflowClient, logged: LoggedModel, model: Model) -> ModelVersion:

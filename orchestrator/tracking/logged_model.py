@@ -10,6 +10,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 from orchestrator.tracking.events import Model
 
 METRIC = "metric"  # the tag of a model that names the metric of its value
+VALUE = "value"
 
 
 def log_model(client: MlflowClient, run_id: str, model: Model) -> LoggedModel:
@@ -28,10 +29,14 @@ def log_model(client: MlflowClient, run_id: str, model: Model) -> LoggedModel:
 
 
 def _existing(client: MlflowClient, run: Run, model: Model) -> LoggedModel | None:
-    """The model that an earlier delivery has begun, if any."""
+    """The model that an earlier delivery has begun, if any.
+
+    A trial that was trained longer has a model per length; they differ in their value.
+    """
     query = f"source_run_id = '{run.info.run_id}' AND name = '{model.name}'"
-    found = client.search_logged_models([run.info.experiment_id], query, max_results=1)
-    return found[0] if found else None
+    found = client.search_logged_models([run.info.experiment_id], query)
+    value = str(model.value)  # older versions did not note it
+    return next((each for each in found if each.tags.get(VALUE, value) == value), None)
 
 
 def _create(client: MlflowClient, run: Run, model: Model) -> LoggedModel:
@@ -39,7 +44,7 @@ def _create(client: MlflowClient, run: Run, model: Model) -> LoggedModel:
         run.info.experiment_id,
         model.name,
         run.info.run_id,
-        tags={**model.tags, MLFLOW_RUN_NOTE: model.description},
+        tags={**model.tags, VALUE: str(model.value), MLFLOW_RUN_NOTE: model.description},
         params=run.data.params,
     )
 

@@ -67,6 +67,17 @@ def test_the_first_is_the_champion_and_a_better_one_replaces_it(store, offer):
     assert (current.run_id, float(current.tags["value"]), int(current.version)) == (run_id, 1.4, 2)
 
 
+def test_a_champion_that_was_trained_longer_and_is_better_now_replaces_itself(store, offer):
+    client = store[0]
+    _, run_id = offer("longer", 1.5)
+    assert offer("longer", 1.3, run_id)[0].champion
+    assert not offer("longer", 1.5, run_id)[0].champion  # delivered again
+    current = champion.current_champion(client, "longer")
+    assert (float(current.tags["value"]), int(current.version)) == (1.3, 2)
+    values = [each.tags["value"] for each in client.search_model_versions("name = 'longer'")]
+    assert sorted(values) == ["1.3", "1.5"]
+
+
 def test_where_more_is_better(store, offer):
     assert offer("more", 60.0, better="higher")[0].champion
     assert not offer("more", 59.0, better="higher")[0].champion
