@@ -13,7 +13,8 @@ FAILED = "failed"  # the reason, in the last result of a trial that cannot conti
 ROWS = "rows"  # the validations that are new since the last result
 NOTE = "note"  # what went wrong and was recovered from
 RESUMED_FROM = "resumed_from"  # how many validations came from a checkpoint
-RECORDED = ("device", "backend", "peak_memory_gb", NOTE)  # kept as tags of the trial
+# Kept as tags of the trial.
+RECORDED = ("device", "backend", "parameters", "peak_memory_gb", NOTE)
 
 
 def state_of(result: Mapping[str, Any] | None) -> State:
