@@ -68,7 +68,7 @@ def text(records: Records) -> str:
     frame = table(records)
     if frame.empty:
         return "Pareto front: no trial ran to its end."
-    heading = f"Pareto front of {' and '.join(frame.columns[1:])}, {len(frame)} trials:"
+    heading = f"Pareto front of {' and '.join(frame.columns[1:])} (trials: {len(frame)}):"
     return f"{heading}\n{frame.to_string(index=False, float_format=short)}"
 
 

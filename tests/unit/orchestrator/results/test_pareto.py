@@ -30,7 +30,7 @@ def records(tmp_path, monkeypatch):
 
 def test_the_front_has_the_complete_trials_that_no_other_beats(records):
     assert pareto.table(records).values.tolist() == [[0, 0.1, 300], [1, 0.2, 100]]
-    assert "Pareto front of bce and parameters, 2 trials:" in pareto.text(records)
+    assert "Pareto front of bce and parameters (trials: 2):" in pareto.text(records)
 
 
 @pytest.mark.parametrize(
