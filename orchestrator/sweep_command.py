@@ -10,7 +10,7 @@ from orchestrator.planning import settings_help
 from orchestrator.planning.arguments import search_options
 from orchestrator.planning.options import SearchOptions
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
-from orchestrator.results import failures, leaderboard, report
+from orchestrator.results import failures, leaderboard, pareto, report
 from orchestrator.results.records import Records
 from orchestrator.results.summary import as_text, messages_to_stderr, plan_text, summary
 from orchestrator.tracking import champion
@@ -49,6 +49,8 @@ def _run(plan: SweepPlan, address: str | None) -> tuple[Records, Outcome]:
     outcome = api.run(plan, address, restart)
     records = Records.load(api.as_begun(plan))
     print(f"\n{leaderboard.text(records)}")
+    if front := pareto.text(records):
+        print(f"\n{front}")
     if outcome.finished and (confirmation := api.confirmation_of(records)):
         print(_before(confirmation, plan, outcome), flush=True)
         outcome = api.run(confirmation, address, restart)

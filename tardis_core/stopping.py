@@ -1,7 +1,8 @@
 """Signals that ask this process to stop, heard at moments that can take it.
 
-Ctrl-C sends SIGINT, schedulers such as Slurm and Kubernetes send SIGTERM, often twice, and a
-terminal that is closed sends SIGHUP. The first one decides the exit code, 128 and its number.
+Ctrl-C sends SIGINT, schedulers such as Slurm and Kubernetes send SIGTERM, often twice, or SIGUSR1
+some time before it, and a terminal that is closed sends SIGHUP. The first one decides the exit
+code, 128 and its number.
 """
 
 import signal
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 
-NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 Reaction = Callable[[], None]
 
 

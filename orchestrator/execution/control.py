@@ -33,6 +33,7 @@ class Control(tune.Callback):
     def __init__(self, plan: SweepPlan) -> None:
         self.plan, self.folder = plan.without_secrets(), plan.folder.absolute()
         self.stopped = False  # somebody has asked for it
+        self.in_tune = False  # whether Tune calls this object
         self.paused_seconds = 0.0
         self._started, self._polled = time.monotonic(), 0.0
         self._controller: Any = None  # of Ray Tune
@@ -46,7 +47,7 @@ class Control(tune.Callback):
 
     def attach(self, scheduler: TrialScheduler | None) -> None:
         """Get to know the controller of Ray Tune, which only schedulers are told."""
-        self._controller = None
+        self._controller, self.in_tune = None, False
         if scheduler is None:
             return
         add = scheduler.on_trial_add
@@ -67,8 +68,15 @@ class Control(tune.Callback):
                 self._answer(request, "the sweep had ended before it was obeyed")
         self._obey([])
 
+    def setup(self, *arguments: Any, **info: Any) -> None:
+        """Tune starts, and has just installed a handler of SIGUSR1."""
+        self.in_tune = True
+        stop_signals.listen()
+
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         """Ray calls this ten times per second or more often."""
+        if stop_signals.number is not None:
+            raise LeaveTune
         if time.monotonic() - self._polled < POLL_SECONDS:
             return
         self._obey(trials)

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from ray import tune
 
 from orchestrator.common import permissions, provenance
+from orchestrator.common.background import Background
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.common.redaction import masked
-from orchestrator.execution import node, preflight, warm_start
+from orchestrator.execution import node, preflight, warm_start, warm_up
 from orchestrator.execution.cluster import reach, start_ray
 from orchestrator.execution.control import Control
 from orchestrator.execution.lengthening import reopen_trials
@@ -33,7 +34,7 @@ from orchestrator.tracking.data_tags import DataRecord, recorded_data
 from orchestrator.tracking.delivery import REFUSED
 from orchestrator.tracking.event_log import EventLog, open_log
 from orchestrator.tracking.events import Event, SweepEnded, SweepStarted
-from orchestrator.tracking.mlflow_store import prepare_store
+from orchestrator.tracking.mlflow_store import database_file, prepare_store
 from orchestrator.tracking.tracker import Tracker
 from tardis_core.cli import EXIT_FAILED, EXIT_INTERRUPTED
 from tardis_core.data.dataset import Provenance
@@ -95,14 +96,28 @@ def _checked_and_run(
     plan = loaded.plan
     warm_start.check_data(plan)
     check_satisfiable(plan, loaded.values)
-    prepare_store(plan.tracking_uri, plan.experiment)
+    store = _preparing_store(plan)
     with _opened(plan) as (log, tracker):
-        max_concurrent = slots(plan, start_ray(address, plan.folder / "ray.log"))
+        nodes = start_ray(address, plan.folder / "ray.log")
+        max_concurrent = slots(plan, nodes)
+        if len(nodes) == 1:
+            warm_up.start(plan, max_concurrent)
         preflight.check(plan, max_concurrent)
         check_complete(plan, log)
+        if store is not None:
+            store.result()
         plan.save()
     with closing(log), stop_signals.deferring(), watching(on_death):
         return _run(loaded, max_concurrent, log, tracker, conclude, callbacks)
+
+
+def _preparing_store(plan: SweepPlan) -> Background[str] | None:
+    """Open the store; a new database, which takes MLflow seconds, is created while Ray starts."""
+    database = database_file(plan.tracking_uri)
+    if database is not None and not database.exists():
+        return Background(prepare_store, plan.tracking_uri, plan.experiment)
+    prepare_store(plan.tracking_uri, plan.experiment)
+    return None
 
 
 def _with_recorded_data(plan: SweepPlan) -> SweepPlan:

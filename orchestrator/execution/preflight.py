@@ -59,7 +59,8 @@ def _check_nodes(plan: SweepPlan) -> None:
     with filesystem.open_output_stream(probe_file) as stream:
         stream.write(b"shared")
     try:
-        nodes = [node for node in ray.nodes() if node["Alive"]]
+        here = ray.get_runtime_context().get_node_id()  # has the driver's own storage and versions
+        nodes = [node for node in ray.nodes() if node["Alive"] and node["NodeID"] != here]
         probes = [_probe_on(node["NodeID"], plan.ray_storage, probe_file) for node in nodes]
         answers = ray.get(probes)
     except RayError as error:

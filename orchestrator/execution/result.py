@@ -15,7 +15,8 @@ NOTE = "note"  # what went wrong and was recovered from
 RESUMED_FROM = "resumed_from"  # how many validations came from a checkpoint
 SEED_VALUES = "seed_values"  # of a race, when its first seed or all are trained: one value each
 FIRST_SEED = "first_seed_results"  # in the study: how many results the first seed has
-RECORDED = ("device", "backend", "peak_memory_gb", NOTE)  # kept as tags of the trial
+# Kept as tags of the trial.
+RECORDED = ("device", "backend", "parameters", "peak_memory_gb", NOTE)
 
 
 def state_of(result: Mapping[str, Any] | None) -> State:

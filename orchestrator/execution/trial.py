@@ -256,8 +256,15 @@ class Report:
             SEED_VALUES: several.seed_values(validations) if several else [],
             "device": _name(trainer.device),
             "backend": trainer.backend,
+            "parameters": str(_count(trainer)),
             "peak_memory_gb": f"{peak_gigabytes():.2f}",
         }
+
+
+def _count(training: Training) -> int:
+    """The number of parameters of a network; all seeds of a trial have the same."""
+    trainer = training.trainers[0] if isinstance(training, SeedEnsemble) else training
+    return sum(each.numel() for each in trainer.network.parameters())
 
 
 def _name(device: torch.device) -> str:

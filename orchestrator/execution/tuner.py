@@ -56,7 +56,7 @@ def run(
         before, recorder = ended(plan), _recorder(plan)
         control.attach(recorder.scheduler)
         timed = replace(plan, time_budget=control.time_left())
-        with _stopped_by_signals(), suppress(LeaveTune):
+        with _stopped_by_signals(control), suppress(LeaveTune):
             followers = [*callbacks, control]
             _tuner(timed, trainable, max_concurrent, recorder, followers, limits).fit()
         if control.paused:
@@ -72,20 +72,20 @@ def run(
 
 
 @contextmanager
-def _stopped_by_signals() -> Iterator[None]:
-    """A context in which a signal makes Tune stop its trials and save what it has."""
+def _stopped_by_signals(control: Control) -> Iterator[None]:
+    """A context in which a signal makes Tune stop its trials; see `Control.on_step_end`."""
 
     def stop() -> None:
-        if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
+        if not control.in_tune:
             raise Interrupted  # Tune has not started yet
-        signal.raise_signal(signal.SIGUSR1)  # which Tune reserves for this
 
+    before = signal.getsignal(signal.SIGUSR1)
     try:
         with stop_signals.reacting(stop):
             yield
     finally:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGUSR1, signal.SIG_DFL)  # Tune leaves its handler behind
+            signal.signal(signal.SIGUSR1, before)  # Tune leaves its handler behind
 
 
 def _trainable(plan: SweepPlan, data: Any) -> Any:

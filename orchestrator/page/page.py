@@ -15,7 +15,14 @@ from typing import Any
 import jinja2
 
 TEMPLATE = "page.html.j2"
-PLOTS = ("bars", "intervals", "lines", "parallel", "points")  # each a script in templates/plots
+PLOTS = (
+    "bars",
+    "front",
+    "intervals",
+    "lines",
+    "parallel",
+    "points",
+)  # each a script in templates/plots
 SHORT, SHOWN = 30, 15  # rows of a table that is shown whole; of a longer one, before a button
 
 

@@ -195,6 +195,13 @@ def search_parser() -> Parser:
         metavar="QUANTITY<NUMBER",
         help="a limit of every trial, repeatable: parameters<2e6, memory_gb<8",
     )
+    add(
+        "--objectives",
+        type=names,
+        metavar="METRIC,SECOND",
+        help="report the Pareto front of the metric and parameters or seconds, such as "
+        "bpc,parameters; the search goes by the metric",
+    )
     add("--warm-start", metavar="NAME", help="learn from the trials of an earlier search")
     return parser
 

@@ -108,6 +108,7 @@ class SearchOptions(SweepOptions):
     grace: float = 1 / 9
     confirm_seeds: int = 0
     constraint: tuple[str, ...] = ()  # such as parameters<2e6
+    objectives: tuple[str, ...] = ()  # the metric of the task and a second one
     warm_start: str = ""  # the name of an earlier search that this one learns from
 
     def __post_init__(self) -> None:

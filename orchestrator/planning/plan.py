@@ -24,6 +24,7 @@ SPACE_FILE = "space.py"  # the copy of a user's own search space
 SAMPLERS = ("tpe", "random", "gp", "cmaes", "grid")  # how settings are proposed
 SCHEDULERS = ("asha", "promote", "hyperband", "median", "none")  # which trials are stopped early
 RACE_TAG = "race"  # of a trial whose first seed is trained alone
+SECOND_OBJECTIVES = ("parameters", "seconds")  # of both less is better
 AGGREGATES = ("mean", "worst")  # how the seeds of one trial become one number
 # Names of fields in files that older versions wrote.
 OLD_NAMES = {"judge": "aggregate", "replicates": "confirm_seeds", "replicates_of": "confirms"}
@@ -193,6 +194,7 @@ class SearchPlan(SweepPlan):
     grace: float = 1 / 9  # share of its validations before which no trial is stopped
     confirm_seeds: int = 0  # seeds with which the best few are trained again after the search
     constraints: tuple[str, ...] = ()  # such as parameters<2e6: known before a trial starts
+    objectives: tuple[str, ...] = ()  # the metric and a second one: a Pareto front is reported
     warm_start: str = ""  # an earlier search whose trials the searcher knows
     part: int = 0  # raised by every extension
     longer_since: int = 0  # the part that raised training.updates last
@@ -252,7 +254,7 @@ class SearchPlan(SweepPlan):
 
     @classmethod
     def from_values(cls, values: dict[str, Any]) -> Self:
-        lists = ("models", "estimators", "constraints")
+        lists = ("models", "estimators", "constraints", "objectives")
         several = {key: tuple(values[key]) for key in lists if key in values}
         return cls(**{**values, **several})
 

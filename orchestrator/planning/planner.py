@@ -22,6 +22,7 @@ from orchestrator.planning.options import (
 from orchestrator.planning.placement import NO_CLUSTER, Cluster, place, uses_gpus
 from orchestrator.planning.plan import (
     PLAN_FILE,
+    SECOND_OBJECTIVES,
     Candidate,
     ComparisonPlan,
     SearchPlan,
@@ -39,6 +40,7 @@ from tardis_core.scales import SCALES
 from tardis_core.tasks.base import TASKS
 
 Plan = TypeVar("Plan", bound=SweepPlan)
+_SECONDS = [(name,) for name in SECOND_OBJECTIVES]
 MAX_GRID = 10_000  # combinations that are tried without being asked for
 DEFAULT_TRIALS = {"smoke": 6, "small": 40, "paper": 100}
 
@@ -156,7 +158,9 @@ def _new_search(options: SearchOptions, cluster: Cluster) -> SearchPlan:
         time_budget=options.time_budget,
         warm_start=options.warm_start,
         constraints=options.constraint,
+        objectives=options.objectives,
     )
+    _check_objectives(plan)
     for text in plan.constraints:
         Constraint.read(text)
     if plan.warm_start:
@@ -203,6 +207,15 @@ def _check_trials(plan: SearchPlan) -> None:
         first = next(errors)
         if first and all(errors):
             raise first
+
+
+def _check_objectives(plan: SearchPlan) -> None:
+    require(
+        not plan.objectives
+        or (plan.objectives[0] == plan.metric and plan.objectives[1:] in _SECONDS),
+        f"--objectives are the metric of the task and a second one, {plan.metric},"
+        f"{f' or {plan.metric},'.join(SECOND_OBJECTIVES)}, not {','.join(plan.objectives)}",
+    )
 
 
 def _check_warm_start(plan: SearchPlan) -> None:

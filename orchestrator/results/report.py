@@ -8,7 +8,7 @@ from typing import Any
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from orchestrator.execution.checkpoints import fetch_best
-from orchestrator.results import leaderboard
+from orchestrator.results import leaderboard, pareto
 from orchestrator.results.records import Records
 from orchestrator.tracking.events import Artifact, Event, SweepMetrics, SweepTags
 from tardis_core.analysis.inspection import inspect_model
@@ -24,6 +24,8 @@ KEPT_TRIALS = 3  # best trials whose weights are kept with the sweep
 def write_tables(records: Records, folder: Path) -> None:
     """Write the leaderboard, and the configuration of the best trial if there is one."""
     records.table().to_csv(folder / "leaderboard.csv", index=False)
+    if pareto.second_objective(records):
+        pareto.table(records).to_csv(folder / pareto.FRONT, index=False)
     number = records.best_trial()
     if number is not None:
         best = {

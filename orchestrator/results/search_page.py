@@ -16,6 +16,7 @@ from orchestrator.page.page import (
     number,
     render,
 )
+from orchestrator.results import pareto
 from orchestrator.results.headline import facts, made_up
 from orchestrator.results.leaderboard import varying_settings
 from orchestrator.results.plots.curves import curves
@@ -73,6 +74,8 @@ def _sections(records: Records, memory_plots: Sequence[Path]) -> Iterator[Sectio
     varying = [name for name in varying_settings(records) if name != "seed"]
     shares = importances(records.study())
     yield Section("Leaderboard", [_leaderboard(records, varying)])
+    if (front := pareto.section(records)) is not None:
+        yield front
     yield Section("Course of the search", _drawn(curves(records), history(records)))
     yield _settings(records, shares, varying)
     if (best := records.best_trial()) is not None:

@@ -73,6 +73,10 @@ RUN_BY_ANOTHER_TEST = {
     "python -m orchestrator.sweep mytext": OWN_TASK_SEARCHED,
     "python -m orchestrator.sweep --extend NAME": RESUMED,
     "python -m orchestrator.sweep --resume NAME": RESUMED,
+    "sbatch examples/slurm.sh": (
+        "tests/unit/examples/test_slurm.py::"
+        "test_before_the_time_limit_the_sweep_stops_and_the_next_run_resumes_it"
+    ),
     "python -m orchestrator.control NAME": (
         "tests/unit/orchestrator/execution/test_control.py::"
         "test_the_command_says_what_the_driver_answers"

@@ -44,7 +44,8 @@ def places(tmp_path, monkeypatch):
         raise Started
 
     monkeypatch.setattr(ptb, "load", load)
-    monkeypatch.setattr(driver, "prepare_store", stop)
+    monkeypatch.setattr(driver, "prepare_store", lambda *_: "1")
+    monkeypatch.setattr(driver, "_opened", stop)
     monkeypatch.delenv("TARDIS_DATA", raising=False)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     for name in ("real", "other", "work"):

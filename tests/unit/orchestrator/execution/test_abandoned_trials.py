@@ -92,7 +92,7 @@ class Fits:
         monkeypatch.setattr(sweeping, "ended", lambda plan: self.ended)
         monkeypatch.setattr(sweeping, "_tuner", self.tuner)
 
-    def tuner(self, plan, trainable, max_concurrent, recorder, callbacks):
+    def tuner(self, plan, trainable, max_concurrent, recorder, *rest):
         def fit():
             ended, abandoned = self.fits[self.count]
             self.count += 1
@@ -106,9 +106,9 @@ def test_a_full_disk_ends_the_sweep_as_such(monkeypatch):
     fake = Fits(monkeypatch, (3, 2))
     tuner = fake.tuner
 
-    def full(plan, trainable, max_concurrent, recorder, callbacks):
+    def full(plan, trainable, max_concurrent, recorder, *rest):
         recorder.disk_full = True
-        return tuner(plan, trainable, max_concurrent, recorder, callbacks)
+        return tuner(plan, trainable, max_concurrent, recorder, *rest)
 
     monkeypatch.setattr(sweeping, "_tuner", full)
     plan = SearchPlan("s", "copy", "smoke", 5, "bce", "lower", reports=1)

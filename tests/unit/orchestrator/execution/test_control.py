@@ -1,6 +1,7 @@
 """Requests to a running sweep: each is obeyed once, by whichever driver comes to it."""
 
 import json
+import signal
 import threading
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ from ray import cloudpickle
 from ray.tune.schedulers import FIFOScheduler
 
 from orchestrator.control import main
-from orchestrator.execution import control, requests
+from orchestrator.execution import control, requests, tuner
 from orchestrator.execution.control import Control, LeaveTune
 from orchestrator.execution.requests import Request
 from orchestrator.execution.status import status_of
@@ -19,9 +20,17 @@ from orchestrator.execution.study import open_study, study_storage
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.events import SweepStarted, TrialStarted
 from orchestrator.tracking.states import STOPPED_BY_TAG, State
+from tardis_core.stopping import Interrupted, stop_signals
 from tests.support.sweep_logs import comparison_plan, make_plan
 
 RATE = "training.learning_rate"
+
+
+@pytest.fixture(autouse=True)
+def no_signal():
+    """What a test has heard is not heard by the next."""
+    yield
+    stop_signals.number = None
 
 
 @pytest.fixture
@@ -271,3 +280,23 @@ def test_a_comparison_can_only_be_stopped_and_paused(plan, action):
     Control(compared).begin()
     open_log(compared.folder).close()
     assert f"{action} is for searches, and c is a comparison" in answer(compared, request).refused
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_ends_tune_although_tune_has_a_handler_of_its_own(plan, number):
+    driver = Control(plan)
+    driver.attach(None)
+    with stop_signals.listening():
+        with tuner._stopped_by_signals(driver):
+            signal.signal(signal.SIGUSR1, lambda *_: None)  # as Tune does
+            driver.setup()
+            signal.raise_signal(number)
+            with pytest.raises(LeaveTune):
+                driver.on_step_end(0, [])
+        assert stop_signals.number == number
+
+
+def test_a_signal_before_tune_runs_ends_the_wait_for_it(plan):
+    driver = Control(plan)
+    with stop_signals.listening(), pytest.raises(Interrupted), tuner._stopped_by_signals(driver):
+        signal.raise_signal(signal.SIGUSR1)

@@ -1,6 +1,7 @@
 """Checks before the first trial: one sentence each, and nothing is left in the storage."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import ray
@@ -14,10 +15,13 @@ from tests.support.sweep_logs import make_plan
 
 @pytest.fixture
 def plan(tmp_path, monkeypatch):
-    """A sweep on a cluster of one node, which answers what `answer` says."""
+    """A sweep on a cluster of the driver's node and another, which answers what `answer` says."""
     monkeypatch.chdir(tmp_path)
     node = {"Alive": True, "NodeID": "n", "NodeManagerAddress": "10.0.0.2"}
-    monkeypatch.setattr(ray, "nodes", lambda: [node])
+    ours = {"Alive": True, "NodeID": "driver", "NodeManagerAddress": "10.0.0.1"}
+    monkeypatch.setattr(ray, "nodes", lambda: [ours, node])
+    context = SimpleNamespace(get_node_id=lambda: "driver")
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
     monkeypatch.setattr(ray, "available_resources", lambda: {"memory": 1e9})
     monkeypatch.setattr(preflight, "_probe_on", lambda *_: None)

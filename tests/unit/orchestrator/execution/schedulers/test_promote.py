@@ -39,7 +39,7 @@ class Driver:
             plan.name,
             plan.folder,
             [],
-            Pausing(self.scheduler, plan.trials),
+            pausing=Pausing(self.scheduler, plan.trials),
         )
         self.updates = 0
 

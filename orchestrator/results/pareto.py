@@ -1,0 +1,103 @@
+"""The Pareto front of a search: the trials that no other beats in both objectives."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from orchestrator.page.page import Plot, Section, Table, aligned, number, rounded
+from orchestrator.planning.plan import SearchPlan
+from orchestrator.results.records import Records, TrialRecord
+from orchestrator.tracking.states import State
+from tardis_core.text import short
+
+FRONT = "pareto.csv"
+
+
+class Point(NamedTuple):
+    """A trial that ran to its end; of the second objective less is better."""
+
+    trial: int
+    value: float  # of the metric
+    cost: float  # of the second objective
+
+
+def second_objective(records: Records) -> str:
+    """The name of the second objective; empty if the search has one objective."""
+    plan = records.plan
+    return plan.objectives[1] if isinstance(plan, SearchPlan) and plan.objectives else ""
+
+
+def points(records: Records) -> list[Point]:
+    """The complete trials whose objectives are both known; a pruned one has not paid its price."""
+    found = []
+    for record in records.trials.values():
+        value, cost = records.objective(record.number), _cost(record, second_objective(records))
+        if record.state is State.COMPLETE and value is not None and cost is not None:
+            found.append(Point(record.number, value, cost))
+    return found
+
+
+def _cost(record: TrialRecord, name: str) -> float | None:
+    if name == "seconds":
+        return record.rows[-1].get("training_seconds") if record.rows else None
+    text = record.tags.get(name)
+    return None if text is None else float(text)
+
+
+def front(candidates: Sequence[Point], better: str) -> list[Point]:
+    """The points that no other beats in both objectives, from the best value to the least cost."""
+    sign = 1.0 if better == "lower" else -1.0
+    chosen: list[Point] = []
+    for point in sorted(candidates, key=lambda each: (sign * each.value, each.cost, each.trial)):
+        if not chosen or point.cost < chosen[-1].cost:
+            chosen.append(point)
+    return chosen
+
+
+def table(records: Records) -> pd.DataFrame:
+    """One row per trial of the front."""
+    names = ["number", records.plan.metric, second_objective(records)]
+    return pd.DataFrame(front(points(records), records.plan.better), columns=names)
+
+
+def text(records: Records) -> str:
+    """The front for a terminal; empty if the search has one objective."""
+    if not second_objective(records):
+        return ""
+    frame = table(records)
+    if frame.empty:
+        return "Pareto front: no trial ran to its end."
+    heading = f"Pareto front of {' and '.join(frame.columns[1:])} (trials: {len(frame)}):"
+    return f"{heading}\n{frame.to_string(index=False, float_format=short)}"
+
+
+def section(records: Records) -> Section | None:
+    """The front in the report; None if there is none to show."""
+    candidates, name = points(records), second_objective(records)
+    if not name or not candidates:
+        return None
+    best = front(candidates, records.plan.better)
+    rows = zip(
+        [str(each.trial) for each in best],
+        aligned([each.value for each in best]),
+        [number(each.cost) if name == "seconds" else f"{each.cost:.0f}" for each in best],
+        strict=True,
+    )
+    note = (
+        f"The complete trials that no other beats both in {records.plan.metric} and in {name}. The "
+        f"search itself went by {records.plan.metric} alone."
+    )
+    heads = ["trial", records.plan.metric, name]
+    return Section(
+        "Pareto front", [_plot(records, candidates, best), Table(heads, list(rows))], note
+    )
+
+
+def _plot(records: Records, candidates: Sequence[Point], best: Sequence[Point]) -> Plot:
+    def drawn(each: Sequence[Point]) -> list[list[float | None]]:
+        return [[point.trial, *rounded([point.cost, point.value])] for point in each]
+
+    labels = {"xLabel": second_objective(records), "yLabel": f"validation {records.plan.metric}"}
+    values = {**labels, "points": drawn(candidates), "front": drawn(best)}
+    return Plot("front", "Both objectives", values)
