@@ -61,19 +61,25 @@ class Search(Searcher):
     def suggest(self, trial_id: str) -> Any:
         if trial_id in self._trials:
             return self._proposal(self._trials[trial_id])
-        for draws in range(1, MOST_DRAWS + 1):
-            trial = self._abandoned() or self._next(at_random=draws > LEARNED_DRAWS)
-            if trial is None:
-                return None if self._trials else Searcher.FINISHED
-            proposal = self._proposal(trial)
-            violation = self._limits.violation(proposal["settings"]) if self._limits else ""
-            if not violation or draws == MOST_DRAWS:
-                break
-            study.set_infeasible(trial, violation)
-        self._trials[trial_id] = trial
-        if violation:
-            proposal[REFUSED] = f"{violation}; so were {MOST_DRAWS} proposals in a row"
+        drawn = self._draw()
+        if drawn is None:
+            return None if self._trials else Searcher.FINISHED
+        self._trials[trial_id], proposal = drawn
         return proposal
+
+    def _draw(self) -> tuple[Trial, dict[str, Any]] | None:
+        """The next trial with its proposal; one that violates a constraint is drawn again."""
+        draws = 0
+        while trial := self._abandoned() or self._next(at_random=draws >= LEARNED_DRAWS):
+            draws, proposal = draws + 1, self._proposal(trial)
+            violation = self._limits.violation(proposal["settings"]) if self._limits else ""
+            if not violation:
+                return trial, proposal
+            if draws == MOST_DRAWS:
+                refused = f"{violation}; so were {MOST_DRAWS} proposals in a row"
+                return trial, {**proposal, REFUSED: refused}
+            study.set_infeasible(trial, violation)
+        return None
 
     def _proposal(self, trial: Trial) -> dict[str, Any]:
         try:
