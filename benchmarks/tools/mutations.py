@@ -24,8 +24,9 @@ SWAPS: Mapping[type, type] = {
     ast.Div: ast.Mult,
 }
 NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
-# Declarations, not decisions: defaults of settings, and checks of lengths that always agree.
-SKIPPED_CALLS, SKIPPED_KEYWORDS = ("setting",), ("strict",)
+# Declarations, not decisions: defaults of settings, checks of lengths that always agree, and
+# whether a field is shown.
+SKIPPED_CALLS, SKIPPED_KEYWORDS = ("setting",), ("strict", "repr")
 SKIPPED_FIELDS = ("annotation", "returns", "decorator_list", "type_params")
 MESSAGES = ("require", "UserError", "ValueError")  # calls whose formatted text is for people
 
