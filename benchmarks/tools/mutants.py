@@ -43,30 +43,47 @@ _TRAINING_TESTS = tuple(
     f"{CORE}/training/test_{name}.py"
     for name in ("objective", "loop", "microbatches", "checkpoint", "precision", "resume")
 )
+_BOUNDS = f"{CORE}/test_setting_bounds.py"
 # The modules, and the tests that must notice a mistake in them.
 TARGETS: Mapping[str, Sequence[str]] = {
     "tardis_core/models/addressing.py": _model_tests("addressing", "against_numpy", "vary_cells"),
-    "tardis_core/models/base.py": _model_tests(
-        *("network", "heads", "controller", "tardis_properties", "contract")
+    "tardis_core/models/base.py": (
+        *_model_tests("network", "heads", "controller", "tardis_properties", "contract"),
+        _BOUNDS,
     ),
-    "tardis_core/models/controller.py": _model_tests("controller", "against_numpy"),
+    "tardis_core/models/controller.py": (*_model_tests("controller", "against_numpy"), _BOUNDS),
     "tardis_core/models/heads.py": _model_tests("heads", "against_numpy", "network"),
     "tardis_core/models/memory.py": _model_tests("memory", "against_numpy", "tardis_properties"),
     "tardis_core/models/network.py": _model_tests("network", "heads", "against_numpy", "contract"),
     "tardis_core/models/tardis.py": (
         *_model_tests("memory", "addressing", "against_numpy", "tardis_properties", "vary_cells"),
         *_KERNEL_TESTS,
+        _BOUNDS,
     ),
     "tardis_core/models/tardis_tensors.py": _KERNEL_TESTS,
     **{
-        f"tardis_core/estimators/{name}.py": (f"{CORE}/estimators",)
-        for name in (
-            *("base", "counterfactual", "entmax", "gumbel", "gumbel_rao", "noise", "policy"),
-            *("reinforce", "reinmax", "rloo", "soft", "softmaxes", "straight_through"),
+        f"tardis_core/estimators/{name}.py": (
+            *(f"{CORE}/estimators/test_{each}.py" for each in ("estimator_contract", *tests)),
+            _BOUNDS,
         )
+        for name, tests in {
+            "base": ("straight_through", "gumbel", "reinforce"),
+            "counterfactual": ("counterfactual_estimator",),
+            "entmax": ("soft",),
+            "gumbel": ("gumbel", "straight_through"),
+            "gumbel_rao": ("straight_through",),
+            "noise": ("gumbel", "straight_through"),
+            "policy": ("reinforce", "counterfactual_estimator"),
+            "reinforce": ("reinforce",),
+            "reinmax": ("straight_through",),
+            "rloo": ("rloo",),
+            "soft": ("soft",),
+            "softmaxes": ("straight_through",),
+            "straight_through": ("straight_through",),
+        }.items()
     },
     **{
-        f"tardis_core/training/{name}.py": (f"{CORE}/training/test_{name}.py",)
+        f"tardis_core/training/{name}.py": (f"{CORE}/training/test_{name}.py", _BOUNDS)
         for name in (
             *("best", "checkpoint", "memory_need", "microbatches", "precision", "schedule"),
             "tensorboard",

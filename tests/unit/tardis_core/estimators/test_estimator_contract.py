@@ -85,6 +85,26 @@ def test_a_read_passes_a_gradient_at_once_or_learns_from_what_follows(name):
         torch.testing.assert_close(pi.grad.sum(1), torch.zeros(3), atol=1e-6, rtol=0)
 
 
+@every_estimator
+def test_a_read_may_have_any_number_of_axes_before_that_of_the_cells(name):
+    """For a whole sequence it is what it is step by step, and so is its gradient."""
+    estimator, pi, h, weight = make(name), 2 * draw(3, 5, 6), draw(3, 5, 4), draw(3, 5, 6, seed=2)
+    noise, spare = estimator.draw_noise((3, 5, 6), pi, torch.Generator().manual_seed(0))
+
+    def read(at):
+        logits = pi[at].clone().requires_grad_()
+        w = estimator.read_weights(logits, noise[at], h[at], None if spare is None else spare[at])
+        if w.requires_grad:
+            (w * weight[at]).sum().backward()
+        return w.detach(), torch.zeros(()) if logits.grad is None else logits.grad
+
+    weights, gradients = read(slice(None))
+    for t in range(3):
+        alone, gradient = read(t)
+        torch.testing.assert_close(weights[t], alone)
+        torch.testing.assert_close(gradients[t] if gradients.dim() else gradients, gradient)
+
+
 def network_of(name):
     overrides = {"model.hidden": 8, "memory.cells": 4, "model.backend": "reference"}
     config = make_config("recall", "tardis", name, "smoke", overrides=overrides)
