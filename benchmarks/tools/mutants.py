@@ -110,7 +110,10 @@ TARGETS: Mapping[str, Sequence[str]] = {
     "orchestrator/results/records.py": (f"{ORCHESTRATOR}/results/test_records.py",),
 }
 # Imported once and inherited by the process of every mutant.
-LIBRARIES = ("torch", "pandas", "scipy.stats", "optuna", "hypothesis", "mlflow", "ray.tune")
+LIBRARIES: Mapping[str, Sequence[str]] = {
+    "tardis_core": ("torch", "hypothesis"),
+    "orchestrator": ("pandas", "scipy.stats", "optuna", "mlflow", "ray.tune"),
+}
 
 
 def sample_of(root: Path, path: str, count: int | None, seed: int) -> list[Mutant]:
@@ -231,11 +234,11 @@ def _judge_all(
     if not any(todo.values()):
         return
     os.environ |= {"OMP_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    for library in LIBRARIES:
-        import_module(library)
-    gc.freeze()  # what was imported is not searched for garbage in every process
     for path, mutants in todo.items():
         if mutants and time.monotonic() < end:
+            for library in LIBRARIES.get(path.partition("/")[0], ()):
+                import_module(library)
+            gc.freeze()  # what was imported is not searched for garbage in every process
             print(f"{path}: {len(mutants)} mutants", flush=True)
             with tempfile.TemporaryDirectory() as folder:
                 copy = Copy(ROOT, Path(folder))

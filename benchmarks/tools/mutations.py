@@ -122,6 +122,8 @@ def _edits(node: ast.AST) -> Iterator[Edit]:
             yield _become(node, value)
         case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
             yield _set(node, "test", ast.UnaryOp(ast.Not(), test))
+        case ast.Return(value=ast.Constant(value=None)):
+            pass  # a bare return would be the same
         case ast.Return(value=ast.AST()):
             yield _set(node, "value", None)
     if isinstance(node, ast.AugAssign | ast.Raise | ast.Continue) or (

@@ -51,6 +51,7 @@ def test_declarations_are_left_alone():
         "if TYPE_CHECKING:\n    import a",
         "class A:\n    def __repr__(self):\n        return 'a' if b else 'c'",
         "zip(a, b, strict=True)",
+        "def f():\n    return None",
     ],
 )
 def test_text_for_people_and_checks_of_types_are_left_alone(source):
@@ -112,7 +113,6 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setattr(mutants, "ROOT", root)
     monkeypatch.setattr(mutants, "TARGETS", {"subject.py": ("test_subject.py",)})
     monkeypatch.setattr(mutants, "EQUIVALENT", tmp_path / "equivalent.toml")
-    monkeypatch.setattr(mutants, "LIBRARIES", ())
     for name in ("OMP_NUM_THREADS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
         monkeypatch.setenv(name, "1")
     return root

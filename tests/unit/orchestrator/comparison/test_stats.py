@@ -140,6 +140,7 @@ def test_holm_multiplies_the_least_p_by_the_number_of_tests_and_keeps_the_order(
 def test_the_expected_best_is_the_mean_over_all_draws(values, better):
     pick = min if better == "lower" else max
     curve = expected_best(values, better)
+    assert len(curve) == len(values)
     for draws in range(1, min(len(values), 4) + 1):
         every = [pick(chosen) for chosen in product(values, repeat=draws)]
         assert curve[draws - 1] == pytest.approx(np.mean(every), abs=1e-9)
@@ -190,6 +191,8 @@ def test_there_is_a_most_that_anybody_would_train():
 def test_more_differences_and_less_certainty_need_more_seeds():
     differences = [0.9, 1.1, 1.0, 0.2]
     assert seeds_needed(differences, family=10) > seeds_needed(differences)
+    assert seeds_needed([10 * each for each in differences]) == seeds_needed(differences)
+    assert seeds_needed([1.0, 1.0], family=10) == 9  # 2 / 2^9 is below 0.005
     assert seeds_needed([1.0, 1.0, 1.0]) == 6  # the least that the permutation test can use
     assert seeds_needed([0.001, 1.0, -1.0]) is None  # more than anybody would train
     assert seeds_needed([0.3]) is None  # one pair has no spread
