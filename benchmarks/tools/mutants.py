@@ -48,7 +48,9 @@ _BOUNDS = f"{CORE}/test_setting_bounds.py"
 TARGETS: Mapping[str, Sequence[str]] = {
     "tardis_core/models/addressing.py": _model_tests("addressing", "against_numpy", "vary_cells"),
     "tardis_core/models/base.py": (
-        *_model_tests("network", "heads", "controller", "tardis_properties", "contract"),
+        *_model_tests(
+            *("dropout", "network", "heads", "controller", "tardis_properties", "contract")
+        ),
         _BOUNDS,
     ),
     "tardis_core/models/controller.py": (*_model_tests("controller", "against_numpy"), _BOUNDS),

@@ -93,6 +93,15 @@ def test_the_mlp_is_as_wide_as_asked_or_a_quarter_of_the_state(hidden, asked, wi
     assert make(H=hidden, attention=asked).addressing.a.shape == (width,)
 
 
+def test_the_initial_vector_over_the_units_is_uniform_up_to_one_over_the_root_of_their_number():
+    torch.manual_seed(0)
+    a = make(H=2, attention=400).addressing.a
+    assert a.abs().max() <= 0.05
+    assert a.min() < -0.045
+    assert a.max() > 0.045
+    assert abs(a.mean()) < 0.01
+
+
 def test_gain_scales_the_initial_matrix_over_the_memory_and_no_other():
     result = []
     for gain in (1.0, 5.0):
