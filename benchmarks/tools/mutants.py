@@ -88,7 +88,7 @@ TARGETS: Mapping[str, Sequence[str]] = {
         f"tardis_core/training/{name}.py": (f"{CORE}/training/test_{name}.py", _BOUNDS)
         for name in (
             *("best", "checkpoint", "memory_need", "microbatches", "precision", "schedule"),
-            "tensorboard",
+            *("run_folder", "tensorboard"),
         )
     },
     "tardis_core/training/counterfactual.py": (
@@ -100,11 +100,6 @@ TARGETS: Mapping[str, Sequence[str]] = {
         f"{CORE}/training/test_objective.py",
         f"{CORE}/estimators/test_reinforce.py",
         f"{CORE}/training/test_counterfactual.py",
-    ),
-    "tardis_core/training/run_folder.py": (
-        *_TRAINING_TESTS,
-        f"{CORE}/test_train_command.py",
-        f"{CORE}/test_evaluate_command.py",
     ),
     "orchestrator/comparison/stats.py": (f"{ORCHESTRATOR}/comparison/test_stats.py",),
     "orchestrator/execution/search.py": (f"{ORCHESTRATOR}/execution/test_search.py",),

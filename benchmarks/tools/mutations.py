@@ -28,7 +28,12 @@ NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 # whether a field is shown.
 SKIPPED_CALLS, SKIPPED_KEYWORDS = ("setting",), ("strict", "repr")
 SKIPPED_FIELDS = ("annotation", "returns", "decorator_list", "type_params")
-MESSAGES = ("require", "UserError", "ValueError")  # calls whose formatted text is for people
+MESSAGES = (
+    "require",
+    "UserError",
+    "ValueError",
+    "Diverged",
+)  # calls whose formatted text is for people
 
 
 class Mutant(NamedTuple):
