@@ -44,8 +44,17 @@ def test_the_read_is_exactly_the_one_hot_of_the_greatest_noisy_logit(name, noisy
 
 @every_estimator
 def test_the_view_of_the_addressing_has_the_same_values(name):
-    tensor = draw(3, 4)
-    assert torch.equal(make(name).addressing_view(tensor), tensor)
+    tensor, estimator = draw(3, 4).requires_grad_(), make(name)
+    view = estimator.addressing_view(tensor)
+    assert torch.equal(view, tensor)
+    # Score functions train the addressing alone, unless they are asked for more.
+    assert view.requires_grad == (type(estimator).loss is Estimator.loss)
+
+
+def test_without_a_window_no_cells_are_tried():
+    assert make("gumbel").window == 0
+    with pytest.raises(NotImplementedError):
+        make("gumbel").cells_to_try(draw(2, 3), torch.Generator())
 
 
 @every_estimator
