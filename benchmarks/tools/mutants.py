@@ -102,7 +102,10 @@ TARGETS: Mapping[str, Sequence[str]] = {
         f"{CORE}/training/test_counterfactual.py",
     ),
     "orchestrator/comparison/stats.py": (f"{ORCHESTRATOR}/comparison/test_stats.py",),
-    "orchestrator/execution/search.py": (f"{ORCHESTRATOR}/execution/test_search.py",),
+    "orchestrator/execution/search.py": (
+        f"{ORCHESTRATOR}/execution/test_search.py",
+        f"{ORCHESTRATOR}/execution/schedulers/test_promote.py",
+    ),
     "orchestrator/tracking/recorder.py": (f"{ORCHESTRATOR}/tracking/test_recorder.py",),
     "orchestrator/results/records.py": (f"{ORCHESTRATOR}/results/test_records.py",),
 }

@@ -312,3 +312,16 @@ def test_drawing_again_ends(tmp_path, monkeypatch):
     proposal = search.suggest("a")
     assert "so were 5 proposals in a row" in proposal[REFUSED]
     assert [each.number for each in study_trials(tmp_path, "s")] == [proposal["number"]]
+
+
+def test_after_some_draws_in_vain_proposals_are_random(tmp_path, monkeypatch):
+    monkeypatch.setattr("orchestrator.execution.search.MOST_DRAWS", 22)
+    seeds = []
+
+    def noted(seed):
+        seeds.append(seed)
+        return sampler(seed)
+
+    Search(Space(), noted, 0, "min", "s", tmp_path, [], Limits(-1.0)).suggest("a")
+    assert seeds == [0, *range(20)]  # at its creation, and for the first 20 draws
+    assert len(study(tmp_path).trials) == 22

@@ -113,6 +113,18 @@ def test_the_result_is_written_for_people(tmp_path):
     assert folder.result.read_text() == '{\n  "test": 0.25\n}\n'
 
 
+def test_the_result_of_a_shorter_run_is_kept(tmp_path):
+    folder = RunFolder.create(tmp_path)
+    folder.lengthen(FakeTrainer(), updates=4)  # it has no result yet
+    assert not (tmp_path / "result-4.json").exists()
+    folder.write_result({"test": 0.25})
+    folder.lengthen(FakeTrainer(update=8), updates=4)
+    assert json.loads((tmp_path / "result-4.json").read_text()) == {"test": 0.25}
+    assert not folder.result.exists()
+    assert checkpoint.load(folder.checkpoint)["update"] == 8
+    assert json.loads((tmp_path / "config.json").read_text())["backend"] == "native"
+
+
 def test_columns_stand_in_the_order_in_which_they_first_occur():
     assert as_csv([{"a": 1, "b": 2}, {"c": 3, "a": 4}]) == "a,b,c\n1,2,\n4,,3\n"
 
