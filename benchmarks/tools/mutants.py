@@ -117,12 +117,10 @@ LIBRARIES: Mapping[str, Sequence[str]] = {
 
 
 def sample_of(root: Path, path: str, count: int | None, seed: int) -> list[Mutant]:
-    """Mutants of a module: all in the order of its lines, or so many at random in that order."""
+    """Mutants of a module in a random order, or the first of them: more continue a sample."""
     mutants = list(mutants_of(path, (root / path).read_text()))
-    if count is None or count >= len(mutants):
-        return mutants
-    chosen = random.Random(f"{seed} {path}").sample(range(len(mutants)), count)
-    return [mutants[place] for place in sorted(chosen)]
+    random.Random(f"{seed} {path}").shuffle(mutants)
+    return mutants[:count]
 
 
 class Table:
@@ -173,7 +171,7 @@ def summary(mutants: Iterable[Mutant], verdicts: Mapping[str, str], equivalent: 
     """The survivors, and the kill rate of each module."""
     counts: dict[str, Counter[str]] = {}
     survivors = []
-    for mutant in mutants:
+    for mutant in sorted(mutants):
         verdict = final_verdict(mutant, verdicts, equivalent)
         counts.setdefault(mutant.path, Counter())[verdict] += 1
         if verdict == "survived":
