@@ -51,10 +51,13 @@ def test_the_view_of_the_addressing_has_the_same_values(name):
     assert view.requires_grad == (type(estimator).loss is Estimator.loss)
 
 
-def test_without_a_window_no_cells_are_tried():
-    assert make("gumbel").window == 0
+def test_an_estimator_asks_for_nothing_special_by_itself():
+    plain = make("gumbel")
+    assert (plain.copies, plain.window) == (1, 0)
+    assert not plain.memory_head
+    assert not plain.memory_head_attached
     with pytest.raises(NotImplementedError):
-        make("gumbel").cells_to_try(draw(2, 3), torch.Generator())
+        plain.cells_to_try(draw(2, 3), torch.Generator())
 
 
 @every_estimator
