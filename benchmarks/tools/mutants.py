@@ -46,20 +46,17 @@ _TRAINING_TESTS = tuple(
 _BOUNDS = f"{CORE}/test_setting_bounds.py"
 # The modules, and the tests that must notice a mistake in them.
 TARGETS: Mapping[str, Sequence[str]] = {
-    "tardis_core/models/addressing.py": _model_tests("addressing", "against_numpy", "vary_cells"),
+    "tardis_core/models/addressing.py": _model_tests("addressing", "memory"),
     "tardis_core/models/base.py": (
-        *_model_tests(
-            *("dropout", "network", "heads", "controller", "tardis_properties", "contract")
-        ),
+        *_model_tests("base", "dropout", "network", "controller"),
         _BOUNDS,
     ),
     "tardis_core/models/controller.py": (*_model_tests("controller", "against_numpy"), _BOUNDS),
-    "tardis_core/models/heads.py": _model_tests("heads", "against_numpy", "network"),
-    "tardis_core/models/memory.py": _model_tests("memory", "against_numpy", "tardis_properties"),
-    "tardis_core/models/network.py": _model_tests("network", "heads", "against_numpy", "contract"),
+    "tardis_core/models/heads.py": _model_tests("heads", "network"),
+    "tardis_core/models/memory.py": _model_tests("memory", "addressing"),
+    "tardis_core/models/network.py": _model_tests("network", "heads"),
     "tardis_core/models/tardis.py": (
-        *_model_tests("memory", "addressing", "against_numpy", "tardis_properties", "vary_cells"),
-        *_KERNEL_TESTS,
+        *_model_tests("memory", "addressing", "against_numpy", "vary_cells"),
         _BOUNDS,
     ),
     "tardis_core/models/tardis_tensors.py": _KERNEL_TESTS,
