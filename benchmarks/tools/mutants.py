@@ -51,7 +51,7 @@ TARGETS: Mapping[str, Sequence[str]] = {
         *_model_tests("base", "dropout", "network", "controller"),
         _BOUNDS,
     ),
-    "tardis_core/models/controller.py": (*_model_tests("controller", "against_numpy"), _BOUNDS),
+    "tardis_core/models/controller.py": (*_model_tests("controller"), _BOUNDS),
     "tardis_core/models/heads.py": _model_tests("heads", "network"),
     "tardis_core/models/memory.py": _model_tests("memory", "addressing"),
     "tardis_core/models/network.py": _model_tests("network", "heads"),
