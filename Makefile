@@ -29,9 +29,8 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-MUTANTS ?= 200
 mutants: $(STAMP)
-	$(BIN)/python -m benchmarks.tools.mutants --count $(MUTANTS)
+	$(BIN)/python -m benchmarks.tools.mutants $(MUTANTS)
 
 # --strict: a package that could not be looked up is a failure, not a pass.
 audit: $(STAMP)

@@ -100,13 +100,15 @@ def seeds_needed(
     permutation test can reach that level at all. None if it takes more than `MOST_SEEDS`.
     """
     pairs = np.asarray(differences, float)
+    if len(pairs) < 2:  # one pair has no spread
+        return None
     level = significance / family
     least = int(np.ceil(np.log2(2 / level)))
-    deviation = pairs.std(ddof=1) if len(pairs) > 1 else np.nan
-    if not deviation > 1e-12 * abs(pairs.mean()):  # equal differences, but for rounding
-        return least if len(pairs) > 1 and pairs.mean() else None
-    counts = np.arange(max(least, 2), MOST_SEEDS + 1)
-    enough = counts[t_test_power(abs(pairs.mean()) / deviation, counts, level) >= power]
+    mean, deviation = abs(pairs.mean()), pairs.std(ddof=1)
+    if deviation <= 1e-12 * mean:  # equal differences, but for rounding
+        return least if mean else None
+    counts = np.arange(least, MOST_SEEDS + 1)
+    enough = counts[t_test_power(mean / deviation, counts, level) >= power]
     return int(enough[0]) if len(enough) else None
 
 

@@ -46,7 +46,7 @@ class MemoryHead(nn.Module):
     trains what the memory holds.
     """
 
-    def __init__(self, read_width: int, inputs: int, outputs: int, attached: bool = False) -> None:
+    def __init__(self, read_width: int, inputs: int, outputs: int, attached: bool) -> None:
         super().__init__()
         self.attached = attached
         self.W_r = nn.Linear(read_width, outputs)

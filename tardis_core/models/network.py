@@ -92,7 +92,7 @@ class Network(nn.Module):
         at_N = steps_asked(asked_TB)
         dropout_NG = None
         if generator is not None:
-            steps = hidden.h_TBH[..., 0].numel() if at_N is None else len(at_N)
+            steps = hidden.h_TBH.shape[:2].numel() if at_N is None else len(at_N)
             dropout_NG = self.head.draw_dropout(steps, hidden.h_TBH, generator)
         heads = self.predict(hidden, x_TBD, at_N, dropout_NG)
         return Prediction(*heads, hidden, x_TBD, noise, dropout_NG), state
@@ -121,7 +121,7 @@ def steps_asked(asked_TB: Tensor | None) -> Tensor | None:
     """The numbers of the steps at which a prediction is asked for; None stands for all."""
     if asked_TB is None:
         return None
-    at_N = asked_TB.flatten().nonzero().squeeze(-1)
+    at_N = asked_TB.flatten().nonzero().flatten()
     return None if len(at_N) == asked_TB.numel() else at_N
 
 

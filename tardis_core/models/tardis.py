@@ -171,8 +171,8 @@ class WormholeModel(SequenceModel):
         """Logistic noise of the RESET gates."""
         if not self.config.reset_gates:
             return None
-        pair = gumbel((2, *x_TBD.shape[:2], RESET_GATES), x_TBD, generator)
-        return pair[0] - pair[1]  # the difference of two Gumbels is logistic
+        one, other = gumbel((2, *x_TBD.shape[:2], RESET_GATES), x_TBD, generator)
+        return one - other  # the difference of two Gumbels is logistic
 
     def advance(
         self,
@@ -196,8 +196,9 @@ class WormholeModel(SequenceModel):
         controller, reset_B2 = self.controller(
             zx_gates_BG, r_BQ, state.controller, reset_noise_B2, dropout_BH
         )
-        # Usage, penalty and the place of the write are those of one cell, and carry no gradient.
-        read_BK = one_hot_argmax(w_BK.detach())
+        # Usage, penalty and the place of the write are those of one cell, and carry no gradient:
+        # an argmax has none.
+        read_BK = one_hot_argmax(w_BK)
         if place_BK is None:
             place_BK = mem.write_cell(read_BK, memory.steps_B)
         microstate_BC = self.W_m(controller.h_BH)

@@ -176,9 +176,10 @@ class Trainer:
         self.carried, loss = whole.state, whole.task_loss
         self.update += 1
         steps = batch.scored_TB.numel() if batch.mask_TB is None else int(batch.mask_TB.sum())
-        self._count({"loss": loss, "gradient_norm": norm, **whole.metrics}, steps)
-        self._seconds += time.perf_counter() - started
-        self._sums["seconds"] = self._sums.get("seconds", 0.0) + time.perf_counter() - started
+        seconds = time.perf_counter() - started
+        self._seconds += seconds
+        self._count({"updates": 1, "symbols": steps, "seconds": seconds})
+        self._count({"loss": loss, "gradient_norm": norm, **whole.metrics})
         return loss
 
     def _differentiate(self, batch: Batch) -> list[tuple[Microbatch, Objective]]:
@@ -219,8 +220,8 @@ class Trainer:
         self.optimizer.step()
         return norm
 
-    def _count(self, metrics: Row, steps: int) -> None:
-        for name, value in {**metrics, "updates": 1, "symbols": steps}.items():
+    def _count(self, metrics: Row) -> None:
+        for name, value in metrics.items():
             self._sums[name] = self._sums.get(name, 0.0) + value
 
     def validate(self) -> Row:

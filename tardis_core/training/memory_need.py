@@ -32,11 +32,11 @@ def least_bytes(config: Config) -> dict[str, float]:
     """A lower bound of the memory of one update, in bytes, by part."""
     settings = config.settings()
 
-    def size(name: str, otherwise: float = 0.0) -> float:
-        return float(settings.get(name, otherwise))
+    def size(name: str) -> float:
+        return float(settings.get(name, 0))
 
     hidden, cells = size("model.hidden"), size("memory.cells")
-    batch = size("training.batch") / max(1.0, size("training.accumulate", 1.0))
+    batch = size("training.batch") / size("training.accumulate")
     steps = max(size("task.longest"), size("task.length"))
     width = size("memory.address") + size("memory.content")
     return {

@@ -14,9 +14,10 @@ FOLDER = "tensorboard"
 class TensorBoard:
     """Writes every validation; a resumed run begins another file in the same folder."""
 
+    _written: int  # update of the last row
+
     def __init__(self) -> None:
         self._writer: SummaryWriter | None = None
-        self._written = 0  # update of the last row
 
     def started(self, trainer: Trainer, folder: Path) -> None:
         """Open the file."""

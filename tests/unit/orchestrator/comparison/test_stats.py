@@ -76,12 +76,39 @@ def test_one_value_has_no_interval_and_equal_values_have_no_width():
     assert mean_interval([0.0, 0.0]) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize("factor", [1e-9, 1.0, 1e9])
+def test_values_are_equal_if_they_differ_by_rounding_alone(factor):
+    rounded, spread = factor * np.array([1, 1 + 1e-14]), factor * np.array([1, 1 + 1e-6])
+    low, high = mean_interval(rounded)
+    assert low == high
+    low, high = mean_interval(spread)
+    assert low < high
+    assert seeds_needed(rounded) == 6  # the least that the permutation test can use
+
+
+def test_a_little_skewness_moves_the_interval_a_little():
+    sample = np.array([1.0, 2.0, 3.0, 4.0, 5.0 + 1e-3])
+    student = stats.ttest_1samp(sample, 0).confidence_interval()
+    for hall, t in zip(mean_interval(sample), student, strict=True):
+        assert hall != t
+        assert hall == pytest.approx(t, abs=0.01)
+
+
 def test_the_least_p_that_a_number_of_pairs_can_give():
     assert permutation_test([1.0, 2.0, 3.0]) == 2 / 2**3
     assert permutation_test([1.0] * 5) == 2 / 2**5
     assert least_p([3, 5]).tolist() == [2 / 2**3, 2 / 2**5]
     # Above 14 pairs signs are drawn at random, and the observed ones count among them.
     assert permutation_test([0.1] * 30) == pytest.approx(2 / (2**14 + 1))
+
+
+def test_random_sign_flips_are_the_same_every_time():
+    differences = np.arange(-6, 10)  # 16 pairs, too many for all sign flips
+    assert (
+        permutation_test(differences)
+        == permutation_test(differences)
+        == pytest.approx(0.235825450106805)
+    )
 
 
 def test_pairs_that_differ_in_nothing():
@@ -113,6 +140,7 @@ def test_holm_multiplies_the_least_p_by_the_number_of_tests_and_keeps_the_order(
 def test_the_expected_best_is_the_mean_over_all_draws(values, better):
     pick = min if better == "lower" else max
     curve = expected_best(values, better)
+    assert len(curve) == len(values)
     for draws in range(1, min(len(values), 4) + 1):
         every = [pick(chosen) for chosen in product(values, repeat=draws)]
         assert curve[draws - 1] == pytest.approx(np.mean(every), abs=1e-9)
@@ -146,9 +174,27 @@ def test_the_power_of_the_test_is_what_a_simulation_finds():
     assert t_test_power(0.9, 8, 0.05) == pytest.approx(found, abs=0.02)
 
 
+def test_without_an_effect_the_power_is_the_level():
+    assert t_test_power(0.0, [2, 5, 40], 0.1) == pytest.approx([0.1] * 3)
+
+
+def test_there_is_a_most_that_anybody_would_train():
+    def needed(effect):
+        return seeds_needed(effect + np.array([-1, 1]) / 2**0.5)
+
+    assert needed(0.1257) == 499
+    assert needed(0.1256) == needed(-0.1256) == 500
+    assert needed(0.1255) is None
+    assert t_test_power(0.1255, 501, 0.05) >= 0.8
+
+
 def test_more_differences_and_less_certainty_need_more_seeds():
     differences = [0.9, 1.1, 1.0, 0.2]
     assert seeds_needed(differences, family=10) > seeds_needed(differences)
+    assert seeds_needed([10 * each for each in differences]) == seeds_needed(differences)
+    assert seeds_needed([1.0, 1.0], family=10) == 9  # 2 / 2^9 is below 0.005
     assert seeds_needed([1.0, 1.0, 1.0]) == 6  # the least that the permutation test can use
     assert seeds_needed([0.001, 1.0, -1.0]) is None  # more than anybody would train
     assert seeds_needed([0.3]) is None  # one pair has no spread
+    assert seeds_needed([1.0, 1.0]) == 6
+    assert seeds_needed([0.0, 0.0]) is None  # there is no difference to find

@@ -163,6 +163,34 @@ def test_trials_that_run_side_by_side_are_proposed_different_settings(tmp_path):
     assert len(set(proposals)) == 8
 
 
+def test_the_seed_of_a_sampler_is_that_of_the_sweep_and_the_number_of_the_trial(tmp_path):
+    seeds = []
+
+    def noted(seed):
+        seeds.append(seed)
+        return sampler(seed)
+
+    search = Search(Space(), noted, 5, "min", "s", tmp_path, [])
+    for name in "abb":
+        search.suggest(name)
+    assert seeds == [5, 5_000_015, 5_000_016]  # another one for every trial of every sweep
+
+
+def test_ray_is_told_what_is_searched_for(tmp_path):
+    search = Search(Space(), sampler, 0, "max", "s", tmp_path, [])
+    assert (search.metric, search.mode) == (OBJECTIVE, "max")
+
+
+def test_a_trial_that_is_resumed_is_logged(tmp_path, caplog):
+    make(tmp_path).suggest("a")
+    with caplog.at_level("INFO", "orchestrator.execution.search"):
+        search = make(tmp_path)
+        search.suggest("b")
+        search.suggest("c")
+    said = [each.message for each in caplog.records if each.name.startswith("orchestrator")]
+    assert said == ["trial 0 is resumed"]
+
+
 def test_a_restart_does_not_change_the_proposals(tmp_path):
     whole = propose(tmp_path / "whole", 12, 7)
     folder = tmp_path / "cut"
@@ -284,3 +312,16 @@ def test_drawing_again_ends(tmp_path, monkeypatch):
     proposal = search.suggest("a")
     assert "so were 5 proposals in a row" in proposal[REFUSED]
     assert [each.number for each in study_trials(tmp_path, "s")] == [proposal["number"]]
+
+
+def test_after_some_draws_in_vain_proposals_are_random(tmp_path, monkeypatch):
+    monkeypatch.setattr("orchestrator.execution.search.MOST_DRAWS", 22)
+    seeds = []
+
+    def noted(seed):
+        seeds.append(seed)
+        return sampler(seed)
+
+    Search(Space(), noted, 0, "min", "s", tmp_path, [], Limits(-1.0)).suggest("a")
+    assert seeds == [0, *range(20)]  # at its creation, and for the first 20 draws
+    assert len(study(tmp_path).trials) == 22

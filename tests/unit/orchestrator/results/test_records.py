@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.results.records import OUTCOME_COLUMNS, Records
 from orchestrator.tracking.event_log import EventLog
-from orchestrator.tracking.events import SweepStarted, SweepTags
+from orchestrator.tracking.events import Metrics, SweepStarted, SweepTags, TrialEnded, TrialStarted
 from tests.support.sweep_logs import (
     COMPLETE,
     FAILED,
@@ -114,6 +114,81 @@ def test_curves_have_one_row_per_validation():
     curves = Records.load(plan).curves()
     assert curves["number"].tolist() == [0, 0, 0, 1, 1, 1]
     assert curves["valid_bce"].tolist() == [1.5, 0.5, 1.0, 1.25, 0.25, 0.75]
+
+
+def logged(plan, *events):
+    log = EventLog(plan.folder)
+    for event in events:
+        log.append(event)
+    log.close()
+    return Records.load(plan)
+
+
+def test_the_commands_and_the_times_of_a_sweep():
+    plan = make_plan()
+    records = logged(
+        plan,
+        SweepStarted(plan.name, {"command": "sweep copy"}, at=1000),
+        SweepTags({"data": "copy"}, at=2000),
+        SweepTags({"command": "sweep --resume s"}, at=5000),
+    )
+    assert records.commands == ["sweep copy", "sweep --resume s"]
+    assert (records.started, records.last) == (1000, 5000)
+
+
+def test_a_resumed_trial_keeps_what_it_was_and_runs_again():
+    trial = logged(
+        make_plan(),
+        TrialStarted(0, {"seed": "1"}, {"node": "a", "note": "n"}),
+        TrialEnded(0, "KILLED", {"interrupted": "true"}),
+        TrialStarted(0, {}, {"node": "b"}),
+    ).trials[0]
+    assert (trial.state, trial.params) == ("running", {"seed": "1"})
+    assert trial.tags == {"node": "b", "note": "n", "interrupted": "true"}
+
+
+def test_metrics_that_were_recovered_stand_at_their_step():
+    events = [Metrics(0, step, {"valid_bce": value}) for step, value in ((20, 0.2), (10, 0.1))]
+    trial = logged(make_plan(), *events, Metrics(0, 10, {"loss": 1.0})).trials[0]
+    assert trial.rows == [
+        {"step": 10, "valid_bce": 0.1, "loss": 1.0},
+        {"step": 20, "valid_bce": 0.2},
+    ]
+
+
+def test_trials_of_a_sweep_that_has_ended_are_stopped():
+    plan = make_plan()
+    record(plan, 0, [0.5], None, params_of(1e-3))
+    record(plan, 1, [0.4], COMPLETE, params_of(1e-3))
+    records = Records.load(plan)
+    records.stop_open_trials()
+    assert [trial.state for trial in records.trials.values()] == ["stopped", "complete"]
+
+
+def test_the_settings_of_a_trial_are_what_a_search_space_returns():
+    plan = make_plan()
+    record(plan, 0, [0.5], COMPLETE, {"task": "copy", "scale": "smoke", "seed": "3", "model": "m"})
+    assert Records.load(plan).trials[0].settings() == {"model": "m"}
+
+
+def test_the_time_of_a_trial_is_that_of_its_last_row():
+    plan = make_plan()
+    record(plan, 0, [0.5, 0.4, 0.3, 0.6], COMPLETE, params_of(1e-3))
+    record(plan, 1, [0.1], FAILED, params_of(1e-3))
+    table = Records.load(plan).table()
+    assert table["seconds"].tolist() == [2.0, 0.5]
+    assert table["validations"].tolist() == [4, 1]
+    assert table["step"].tolist() == [30, 10]
+    assert table.index.tolist() == [0, 1]
+    assert "_rank" not in table
+
+
+def test_the_best_row_of_a_trial_is_a_row_of_it():
+    plan = make_plan()
+    record(plan, 0, [0.5, 0.4], COMPLETE, params_of(1e-3))
+    trial = Records.load(plan).trials[0]
+    assert trial.best_row("bce", "lower") == trial.rows[1]
+    assert trial.best_row("other", "lower") is None
 
 
 def run_of(plan, label, seed, valid, test=None, ending=COMPLETE):

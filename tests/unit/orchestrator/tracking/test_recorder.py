@@ -38,13 +38,22 @@ def test_a_trial_from_start_to_end(log, recorder):
     assert (end.status, end.tags) == ("FINISHED", {"device": "cpu"})
 
 
+def test_metrics_of_the_whole_trial_stand_in_the_last_row(log, recorder):
+    recorder.started(0, {})
+    rows = [{"update": 10, "valid_bpc": 2.0}, {"update": 20, "valid_bpc": 1.5}]
+    recorder.measured(0, rows, {"best_bpc": 1.5})
+    _, first, last = recorded(log)
+    assert first.values == {"valid_bpc": 2.0}
+    assert last.values == {"valid_bpc": 1.5, "best_bpc": 1.5}
+
+
 def test_a_failure_has_its_reason_without_passwords_and_of_bounded_length(log, recorder):
     recorder.started(0, {})
     recorder.ended(0, State.FAILED, {}, "no http://me:hunter2@there " + "x" * 5000)
     *_, end = recorded(log)
     assert end.status == "FAILED"
     assert end.tags["error"].startswith("no http://me:***@there xxx")
-    assert len(end.tags["error"]) == LONGEST_ERROR
+    assert len(end.tags["error"]) == LONGEST_ERROR == 4000
 
 
 def test_an_end_that_only_the_study_knows_is_recorded(log, recorder):

@@ -9,6 +9,7 @@ from torch import tensor
 from tardis_core.errors import UserError
 from tardis_core.estimators.base import Episode, Tried
 from tardis_core.estimators.counterfactual import Counterfactual, CounterfactualConfig
+from tardis_core.estimators.counterfactual import expected_return as expected_value
 from tests.support.read_paths import (
     all_paths,
     assert_same,
@@ -55,6 +56,48 @@ def test_tried_cells_are_not_discounted_by_padding():
     alone, padded = slope([0.0, 4.0], [1.0, 1.0]), slope([0.0, 0.0, 4.0], [1.0, 0.0, 1.0])
     torch.testing.assert_close(alone, padded)
     assert alone.abs().sum() > 0
+
+
+def test_cells_are_tried_at_a_step_of_the_last_ones_of_a_longer_sequence():
+    T, W = 5, 2
+    pi = torch.zeros(T, 2, 2).double().requires_grad_()
+    reward_WBN = doubles([[[0.0, 1.0]] * 2, [[0.0, 4.0]] * 2])
+    tried = (tensor([3, 4]), all_cells(2), reward_WBN, None)
+    make().loss(episode(T, 2, pi, tried))[0].backward()
+    # p (1 - p) times the gain of the second cell, W times, over the mean of ten steps.
+    expected = torch.zeros(T, 2).double()
+    expected[3, 0], expected[4, 1] = (1 + 0.5 * 4) / 4, 4 / 4
+    torch.testing.assert_close(-pi.grad[..., 1], expected * W / 10)
+
+
+def test_the_likeliest_are_summed_and_one_of_the_rest_stands_for_them():
+    p = torch.tensor([[0.1, 0.4, 0.2, 0.3], [0.2, 0.1, 0.1, 0.6]]).double()
+    cell_BN, return_BN = tensor([[1, 3, 0], [3, 0, 2]]), doubles([[5.0, 1.0, 9.0], [2.0, 4.0, 7.0]])
+    tried = Tried(tensor([0, 0]), cell_BN, return_BN[None], None)
+    pi = p.log().requires_grad_()
+    value_B = expected_value(pi, tried, return_BN)
+    # The mean of those that are summed is subtracted; the others have the rest of the mass.
+    by_hand = [
+        0.4 * 2 + 0.3 * -2 + 0.3 * math.log(0.1) * 6,
+        0.6 * -1 + 0.2 * 1 + 0.2 * math.log(0.1) * 4,
+    ]
+    assert value_B.tolist() == pytest.approx(by_hand)
+    value_B[0].backward()
+    # d p_k = p_k ([k = i] - p_i); d log p_z = [z = i] - p_i
+    sure = 0.4 * 2 + 0.3 * -2
+    gain, drawn = doubles([0.0, 2.0, 0.0, -2.0]), doubles([1.0, 0.0, 0.0, 0.0])
+    expected = p[0] * (gain - sure) + 0.3 * 6 * (drawn - p[0])
+    torch.testing.assert_close(pi.grad[0], expected)
+
+
+def test_a_step_that_does_not_exist_teaches_nothing():
+    pi = torch.zeros(2, 2, 2).double().requires_grad_()
+    tried = (tensor([1, 1]), all_cells(2), doubles([[[0.0, 3.0]] * 2] * 2), None)
+    loss, _ = make().loss(episode(2, 2, pi, tried, mask=[[1.0, 1.0], [1.0, 0.0]]))
+    loss.backward()
+    assert loss.isfinite()
+    assert pi.grad[1, 0].any()
+    assert not pi.grad[1, 1].any()
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,20 @@ def test_the_read_is_exactly_the_one_hot_of_the_greatest_noisy_logit(name, noisy
 
 @every_estimator
 def test_the_view_of_the_addressing_has_the_same_values(name):
-    tensor = draw(3, 4)
-    assert torch.equal(make(name).addressing_view(tensor), tensor)
+    tensor, estimator = draw(3, 4).requires_grad_(), make(name)
+    view = estimator.addressing_view(tensor)
+    assert torch.equal(view, tensor)
+    # Score functions train the addressing alone, unless they are asked for more.
+    assert view.requires_grad == (type(estimator).loss is Estimator.loss)
+
+
+def test_an_estimator_asks_for_nothing_special_by_itself():
+    plain = make("gumbel")
+    assert (plain.copies, plain.window) == (1, 0)
+    assert not plain.memory_head
+    assert not plain.memory_head_attached
+    with pytest.raises(NotImplementedError):
+        plain.cells_to_try(draw(2, 3), torch.Generator())
 
 
 @every_estimator
@@ -83,6 +95,26 @@ def test_a_read_passes_a_gradient_at_once_or_learns_from_what_follows(name):
         (w * draw(3, 6, seed=3)).sum().backward()
         assert pi.grad.any()
         torch.testing.assert_close(pi.grad.sum(1), torch.zeros(3), atol=1e-6, rtol=0)
+
+
+@every_estimator
+def test_a_read_may_have_any_number_of_axes_before_that_of_the_cells(name):
+    """For a whole sequence it is what it is step by step, and so is its gradient."""
+    estimator, pi, h, weight = make(name), 2 * draw(3, 5, 6), draw(3, 5, 4), draw(3, 5, 6, seed=2)
+    noise, spare = estimator.draw_noise((3, 5, 6), pi, torch.Generator().manual_seed(0))
+
+    def read(at):
+        logits = pi[at].clone().requires_grad_()
+        w = estimator.read_weights(logits, noise[at], h[at], None if spare is None else spare[at])
+        if w.requires_grad:
+            (w * weight[at]).sum().backward()
+        return w.detach(), torch.zeros(()) if logits.grad is None else logits.grad
+
+    weights, gradients = read(slice(None))
+    for t in range(3):
+        alone, gradient = read(t)
+        torch.testing.assert_close(weights[t], alone)
+        torch.testing.assert_close(gradients[t] if gradients.dim() else gradients, gradient)
 
 
 def network_of(name):

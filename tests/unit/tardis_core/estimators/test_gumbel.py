@@ -77,6 +77,12 @@ def test_the_temperature_learns():
     assert estimator.w_tau.bias.grad.abs() > 0
 
 
+def test_kernels_are_given_the_learned_temperature_and_scale_the_noise_with_it():
+    estimator = make()
+    assert estimator.learned_temperature() is estimator.w_tau
+    assert estimator.noisy_temperature
+
+
 def test_evaluation_takes_the_greatest_logit():
     pi = doubles([[0.0, 3.0, 1.0], [-1.0, -5.0, -0.9]])
     w = make().read_weights(pi, None, randn(2, 3))

@@ -39,6 +39,18 @@ def test_the_gradient_of_entmax_is_that_of_differences():
     assert torch.autograd.gradcheck(entmax15, randn(20, 6, seed=1).requires_grad_(), eps=1e-7)
 
 
+def test_entmax_is_over_the_last_of_any_number_of_axes():
+    z, weight = randn(2, 3, 4), randn(2, 3, 4, seed=1)
+
+    def both(z, weight):
+        z = z.clone().requires_grad_()
+        p = entmax15(z)
+        return p.detach(), torch.autograd.grad((p * weight).sum(), z)[0]
+
+    for whole, rows in zip(both(z, weight), both(z.view(6, 4), weight.view(6, 4)), strict=True):
+        torch.testing.assert_close(whole.view(6, 4), rows)
+
+
 def test_ties_and_a_single_cell_have_their_values():
     assert entmax15(torch.zeros(1, 4).double()).tolist() == [[0.25] * 4]
     assert entmax15(torch.tensor([[3.0]])).tolist() == [[1.0]]

@@ -8,6 +8,7 @@ from tardis_core.errors import UserError
 from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.estimators.gumbel_rao import noisy_given_the_cell
 from tardis_core.estimators.noise import exponential, gumbel
+from tardis_core.estimators.softmaxes import Softmaxes
 
 K = 5
 
@@ -179,6 +180,25 @@ def test_a_cell_with_the_penalty_of_the_last_read_leaves_everything_finite():
     noise, spare = estimator.draw_noise((1, 3), pi.detach(), torch.Generator().manual_seed(0))
     estimator.read_weights(pi, noise, torch.zeros(1, 3), spare)[0, 0].backward()
     assert pi.grad.isfinite().all()
+
+
+def test_a_learned_temperature_is_that_of_the_logits_without_their_noise():
+    estimator = make("straight-through", learned=True)
+    assert estimator.learned_temperature() is estimator.w_tau
+    assert not estimator.noisy_temperature
+    assert make("straight-through").learned_temperature() is None
+    pi, noise = randn(40, K), 3 * randn(40, K, seed=1)
+    w = estimator.read_weights(pi, noise, randn(40, 3, seed=2))
+    assert torch.equal(w.argmax(1), (pi + noise).argmax(1))
+
+
+def test_softmaxes_of_one_step_and_their_factors_as_a_tensor():
+    softmaxes = Softmaxes(torch.softmax(randn(2, 3, 4, K), -1), (2.0, -0.5))  # axes STBK
+    step = softmaxes.at(1)
+    assert torch.equal(step.p_SBK, softmaxes.p_SBK[:, 1])
+    assert step.scale_S == (2.0, -0.5)
+    assert softmaxes.scales().tolist() == [2.0, -0.5]
+    assert softmaxes.scales().dtype == torch.float64
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,26 @@ def test_the_mlp_is_as_wide_as_asked_or_a_quarter_of_the_state(hidden, asked, wi
     assert make(H=hidden, attention=asked).addressing.a.shape == (width,)
 
 
+def test_the_initial_vector_over_the_units_is_uniform_up_to_one_over_the_root_of_their_number():
+    torch.manual_seed(0)
+    a = make(H=2, attention=400).addressing.a
+    assert a.abs().max() <= 0.05
+    assert a.min() < -0.045
+    assert a.max() > 0.045
+    assert abs(a.mean()) < 0.01
+
+
+def test_the_weights_of_the_first_cells():
+    model = make(D=3, H=4, cells=5, address=2, content=6, attention=7)
+    addressing, address_KA = model.addressing, model.address_KA
+    for cells in (1, 3, 5):
+        weights = addressing.cell_weights(address_KA[:cells])
+        expected = address_KA[:cells] @ addressing.W_m.weight[:, :2].T
+        torch.testing.assert_close(weights.address_KP, expected)
+        assert torch.equal(weights.content_PC, addressing.W_m.weight[:, 2:])
+        assert torch.equal(weights.usage_PK, addressing.W_u.weight[:, :cells])
+
+
 def test_gain_scales_the_initial_matrix_over_the_memory_and_no_other():
     result = []
     for gain in (1.0, 5.0):

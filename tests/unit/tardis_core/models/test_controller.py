@@ -6,7 +6,13 @@ import pytest
 import torch
 from torch import tensor
 
-from tardis_core.models.controller import Controller, ControllerState, gumbel_sigmoid
+from tardis_core.models.controller import (
+    Controller,
+    ControllerState,
+    LstmConfig,
+    gumbel_sigmoid,
+    recurrent_dropout,
+)
 
 
 def sigmoid(a):
@@ -157,3 +163,45 @@ def test_initial_recurrent_matrix_of_each_gate_is_orthogonal():
     controller = Controller(2, 4, 2, reset_gates=True).double()
     for gate in controller.W_h.weight[:16].chunk(4):
         torch.testing.assert_close(gate @ gate.T, torch.eye(4).double(), rtol=0, atol=1e-5)
+
+
+def test_without_a_memory_it_is_the_lstm_of_torch():
+    torch.manual_seed(0)
+    H, controller, cell = 5, Controller(3, 5), torch.nn.LSTMCell(3, 5)
+    order = [1, 0, 3, 2]  # torch has the gates as i, f, g, o
+    with torch.no_grad():
+        for ours, theirs in ((controller.W_x, cell.weight_ih), (controller.W_h, cell.weight_hh)):
+            theirs.copy_(ours.weight.view(4, H, -1)[order].reshape(4 * H, -1))
+        cell.bias_ih.copy_(controller.b.view(4, H)[order].flatten())
+        cell.bias_hh.zero_()
+    x, h, c = torch.randn(2, 3), torch.randn(2, H), torch.randn(2, H)
+    state, reset = controller(controller.project_inputs(x), None, ControllerState(h, c))
+    assert reset is None
+    for ours, theirs in zip(state, cell(x, (h, c)), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_the_start_unless_something_else_is_asked_for():
+    torch.manual_seed(0)
+    H = 64
+    controller = Controller(2, H, 2, reset_gates=True)
+    assert set(dict(controller.named_parameters())) == {
+        *("W_h.weight", "W_x.weight", "W_r.weight", "b")
+    }
+    assert controller.b.unique_consecutive().tolist() == [1.0, 0.0, 1.0]  # f; i, o, g; RESET
+    assert controller.b.sum() == H + 2
+    assert controller.W_h.weight[4 * H :].norm(dim=1).max() < 0.8  # not orthogonal, as the gates
+
+
+def test_the_state_before_the_first_step_is_zero():
+    state = ControllerState.empty(2, 3, torch.ones((), dtype=torch.float64))
+    for part in state:
+        assert torch.equal(part, torch.zeros(2, 3, dtype=torch.float64))
+
+
+def test_recurrent_dropout_is_that_of_every_step_and_unit():
+    x_TBD, generator = torch.zeros(4, 3, 2), torch.Generator().manual_seed(0)
+    mask = recurrent_dropout(LstmConfig(hidden=7, recurrent_dropout=0.5), x_TBD, generator)
+    assert mask.shape == (4, 3, 7)
+    assert mask.unique().tolist() == [0.0, 2.0]
+    assert recurrent_dropout(LstmConfig(hidden=7), x_TBD, generator) is None

@@ -113,3 +113,19 @@ def test_addresses_are_a_function_of_the_generator():
     )
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
+
+
+def test_a_read_and_a_write_of_several_sequences_with_sizes_that_all_differ():
+    B, K, A, C = 2, 3, 4, 5
+    address_KA, content_BKC = torch.randn(K, A), torch.randn(B, K, C)
+    w_BK = torch.tensor([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]])
+    r_BQ = mem.read(w_BK, address_KA, content_BKC)
+    both_KQ = [torch.cat([address_KA, content_BKC[n]], 1) for n in range(B)]
+    expected = torch.stack([both_KQ[0][1], (both_KQ[1][0] + both_KQ[1][2]) / 2])
+    torch.testing.assert_close(r_BQ, expected)
+    place_BK = torch.tensor([[False, False, True], [True, False, False]])
+    microstate_BC = torch.randn(B, C)
+    written = mem.write(content_BKC, place_BK, microstate_BC)
+    assert torch.equal(written[0, 2], microstate_BC[0])
+    assert torch.equal(written[1, 0], microstate_BC[1])
+    assert torch.equal(written[~place_BK], content_BKC[~place_BK])

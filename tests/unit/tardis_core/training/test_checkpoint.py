@@ -66,6 +66,14 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(
     assert os.listdir(saved.parent) == [saved.name]
 
 
+def test_all_of_it_is_on_disk_before_it_replaces_what_is_there(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda number: synced.append(os.fstat(number).st_size))
+    path = tmp_path / "checkpoint.pt"
+    checkpoint.save(path, {"update": 7})
+    assert synced[0] == path.stat().st_size > 0
+
+
 def test_a_value_that_cannot_be_saved_leaves_the_old_file(saved):
     with pytest.raises((AttributeError, pickle.PicklingError)):
         checkpoint.save(saved, {"update": 8, "function": lambda: None})

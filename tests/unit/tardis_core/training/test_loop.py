@@ -1,15 +1,19 @@
 """The training loop: what it measures, when it stops, and what it does not survive."""
 
+import copy
 import dataclasses
+import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from tardis_core.build import load_data
 from tardis_core.config import make_config
 from tardis_core.errors import Diverged, UserError
 from tardis_core.train import main
-from tardis_core.training import checkpoint, loop
+from tardis_core.training import checkpoint, loop, memory_need
 from tardis_core.training.loop import Trainer, pick_device
 from tardis_core.training.schedule import learning_rate
 from tests.support.tiny import MEMORY, command_line, settings, tiny
@@ -87,6 +91,65 @@ def test_what_chooses_cells_may_have_a_rate_of_its_own(model):
         chooses, far = id(parameter) in choosing, float((parameter.detach() - old).abs().max())
         moved[chooses] = max(moved[chooses], far)
     assert moved == pytest.approx({True: 0.0025, False: 0.01}, rel=1e-2)
+
+
+def test_without_a_rate_of_its_own_all_parameters_are_one_group():
+    (group,) = Trainer(tiny(estimator="gumbel"), None).optimizer.param_groups
+    assert group["fused"]  # one call for all parameters
+
+
+def test_a_row_counts_updates_symbols_and_seconds(monkeypatch):
+    clock = itertools.count(step=0.5)  # every look at it takes half a second
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    trainer = Trainer(tiny("snli", "lstm"), load_data(tiny("snli", "lstm"), None, "standin"))
+    rows = list(itertools.islice(trainer.run(), 2))
+    for place, row in enumerate(rows):
+        batches = [trainer.task.train_batch(4 * place + number) for number in range(4)]
+        symbols = sum(int(batch.mask_TB.sum()) for batch in batches)
+        assert row["symbols_per_second"] == symbols / 2
+        assert row["training_seconds"] == 2 * (place + 1)
+
+
+def test_all_steps_count_where_there_is_no_padding(monkeypatch):
+    clock = itertools.count(step=0.5)
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    trainer = Trainer(tiny(), None)
+    row = next(trainer.run())
+    sizes = [trainer.task.train_batch(number).scored_TB.numel() for number in range(4)]
+    assert row["symbols_per_second"] == sum(sizes) / 2
+
+
+def test_a_model_is_told_of_every_batch_before_and_after(monkeypatch):
+    trainer, told = Trainer(tiny(accumulate=2), None), []
+    model = trainer.network.model
+    monkeypatch.setattr(model, "before_batch", lambda progress: told.append(("before", progress)))
+    monkeypatch.setattr(
+        model, "after_batch", lambda hidden, progress: told.append((len(hidden.h_TBH[0]), progress))
+    )
+    trainer.step()
+    trainer.step()
+    assert told == [
+        *(("before", 0.0), (2, 0.0), (2, 0.0)),  # two parts of two sequences
+        *(("before", 1 / 12), (2, 1 / 12), (2, 1 / 12)),
+    ]
+
+
+def test_a_run_that_does_not_fit_into_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(memory_need, "total_bytes", lambda: 1.0)
+    with pytest.raises(UserError, match=r"training needs at least .* of memory"):
+        Trainer(tiny(), None)
+
+
+def test_gradients_of_different_updates_do_not_add_up():
+    trainer = Trainer(tiny(clip=0.0), None)
+    trainer.step()
+    before = copy.deepcopy(trainer.state())
+    trainer.step()
+    again = Trainer(tiny(clip=0.0), None)
+    again.restore(before)
+    again.step()
+    for one, other in zip(trainer.network.parameters(), again.network.parameters(), strict=True):
+        assert torch.equal(one.grad, other.grad)
 
 
 def test_training_lowers_the_loss():

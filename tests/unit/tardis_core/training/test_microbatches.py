@@ -8,7 +8,11 @@ import torch
 from tardis_core.build import load_data
 from tardis_core.config import make_config
 from tardis_core.errors import UserError
+from tardis_core.models.controller import ControllerState
+from tardis_core.tasks.base import Batch
 from tardis_core.training.loop import Trainer
+from tardis_core.training.microbatches import Microbatch, join, split
+from tardis_core.training.objective import Objective
 from tests.support.tiny import settings, tiny
 
 NO_NOISE = {"model.recurrent_dropout": 0.0, "model.dropout": 0.0}
@@ -38,6 +42,41 @@ def test_the_gradient_of_the_parts_is_that_of_the_batch(task, parts):
             torch.testing.assert_close(ours[name], expected, rtol=1e-5, atol=1e-9)
     for name, value in whole.network.state_dict().items():
         torch.testing.assert_close(result.network.state_dict()[name], value, rtol=1e-4, atol=1e-7)
+
+
+def test_the_parts_of_a_batch_by_hand():
+    scored = torch.tensor([[1, 1, 0, 1, 1], [1, 0, 0, 1, 0]]).bool()  # 6 steps count
+    batch = Batch(torch.arange(10).view(2, 5), torch.zeros(2, 5), scored)
+    state = ControllerState(torch.arange(5.0).view(5, 1), torch.arange(5.0, 10).view(5, 1))
+    one, other = split(batch, state, 2)
+    assert one.batch.inputs.tolist() == [[0, 1, 2], [5, 6, 7]]
+    assert other.batch.inputs.tolist() == [[3, 4], [8, 9]]
+    assert one.state.c_BH.flatten().tolist() == [5, 6, 7]
+    assert other.state.h_BH.flatten().tolist() == [3, 4]
+    assert (one.share, other.share) == (3 / 6, 3 / 6)
+    assert [part.share for part in split(batch, None, 5)] == [2 / 6, 1 / 6, 0, 2 / 6, 1 / 6]
+    (whole,) = split(batch, None, 1)
+    assert (whole.batch, whole.state, whole.share) == (batch, None, 1.0)
+
+
+def test_the_results_of_the_parts_are_put_together_by_their_shares():
+    def part(share, value, states):
+        done = Objective(
+            torch.tensor(value, requires_grad=True),
+            torch.tensor(2 * value),
+            {"reward": torch.tensor(3 * value)},
+            ControllerState(torch.tensor(states, requires_grad=True), torch.tensor(states)),
+            None,
+        )
+        return Microbatch(None, None, share), done
+
+    done = [part(0.75, 4.0, [[1.0]]), part(0.25, 8.0, [[2.0], [3.0]])]
+    whole = join(done, continues=True)
+    assert (whole.loss, whole.task_loss, whole.metrics) == (5.0, 10.0, {"reward": 15.0})
+    assert whole.state.h_BH.tolist() == [[1.0], [2.0], [3.0]]
+    assert not whole.state.h_BH.requires_grad
+    assert join(done, continues=False).state is None
+    assert join(done[:1], continues=True).state.h_BH.tolist() == [[1.0]]
 
 
 def test_there_are_no_more_parts_than_sequences():

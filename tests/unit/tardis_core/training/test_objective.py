@@ -50,6 +50,43 @@ def test_an_estimator_gets_the_rewards_of_both_heads(monkeypatch):
     assert not torch.allclose(*expected)
 
 
+def test_an_estimator_learns_from_the_logits_alone(monkeypatch):
+    """And nothing that is worth watching has a gradient."""
+    config = make_config(
+        "ptb",
+        estimator="reinforce",
+        scale="smoke",
+        overrides={"model.hidden": 8, "model.embedding": 3, "model.reset_gates": True},
+    )
+    task = build_task(config, load_data(config, None, "standin"))
+    network, episodes = build_network(config, task.signature), []
+    learn = network.model.estimator.loss
+    monkeypatch.setattr(
+        network.model.estimator, "loss", lambda each: (episodes.append(each), learn(each))[1]
+    )
+    generator = torch.Generator().manual_seed(0)
+    result = objective(network, task.signature, task.train_batch(0), None, generator, 0.0)
+    (episode,) = episodes
+    assert episode.pi_TBK.requires_grad
+    for part in (episode.x_TBD, episode.reward_TB, episode.memory_reward_TB):
+        assert not part.requires_grad
+    assert set(result.metrics) == {"memory_loss", "reward", "read_entropy", "alpha", "beta"}
+    assert not any(metric.requires_grad for metric in result.metrics.values())
+
+
+def test_the_loss_is_the_sum_of_its_parts(monkeypatch):
+    config = make_config("copy", estimator="reinforce", scale="smoke")
+    task = build_task(config, None)
+    network, batch = build_network(config, task.signature), task.train_batch(0)
+    monkeypatch.setattr(network.model.estimator, "loss", lambda _: (torch.tensor(5.0), {}))
+    result = objective(network, task.signature, batch, None, None, 0.0)
+    parts = result.task_loss + result.metrics["memory_loss"] + 5
+    assert result.loss.item() == pytest.approx(parts.item())
+    monkeypatch.setattr(network.model.estimator, "loss", lambda _: (None, {}))
+    result = objective(network, task.signature, batch, None, None, 0.0)
+    assert result.loss.item() == pytest.approx(parts.item() - 5)
+
+
 def test_alpha_and_beta_are_not_swapped():
     config = make_config("copy", scale="smoke", overrides={"model.reset_gates": True})
     task = build_task(config, None)

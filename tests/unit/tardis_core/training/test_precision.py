@@ -5,6 +5,7 @@ import torch
 
 from tardis_core.training import loop
 from tardis_core.training.loop import Trainer
+from tardis_core.training.precision import mixed
 from tests.support.tiny import tiny
 
 
@@ -33,3 +34,10 @@ def test_products_of_both_passes_are_rounded_as_asked_and_no_others(monkeypatch,
 def test_tf32_is_float32_on_a_processor():
     losses = [Trainer(tiny("copy", precision=name), None).step() for name in ("float32", "tf32")]
     assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
+def test_only_bfloat16_is_mixed_precision(precision):
+    with mixed(precision, torch.device("cpu")):
+        product = torch.ones(2, 2) @ torch.ones(2, 2)
+    assert product.dtype == (torch.bfloat16 if precision == "bfloat16" else torch.float32)

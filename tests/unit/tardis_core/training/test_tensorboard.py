@@ -1,0 +1,56 @@
+"""What a training writes to TensorBoard."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tardis_core.training import tensorboard
+from tardis_core.training.tensorboard import TensorBoard
+
+
+class Writer:
+    """In place of the writer of event files."""
+
+    def __init__(self, folder):
+        self.folder, self.calls = folder, []
+
+    def add_scalar(self, *arguments):
+        self.calls.append(arguments)
+
+    def flush(self):
+        self.calls.append("flush")
+
+    def close(self):
+        self.calls.append("close")
+
+
+@pytest.fixture
+def writer(monkeypatch):
+    made = []
+
+    def make(folder):
+        made.append(Writer(folder))
+        return made[0]
+
+    monkeypatch.setattr(tensorboard, "SummaryWriter", make)
+    return made
+
+
+def test_every_validation_is_written_once_with_its_update(tmp_path, writer):
+    board, rows = TensorBoard(), [{"update": 4, "loss": 0.5, "valid_bce": 0.25}]
+    board.started(SimpleNamespace(update=0), tmp_path)
+    board.validated(rows)
+    board.validated([*rows, {"update": 8, "loss": 0.125}])
+    board.ended(None)
+    assert writer[0].folder == str(tmp_path / "tensorboard")
+    assert writer[0].calls == [
+        *(("loss", 0.5, 4), ("valid_bce", 0.25, 4), "flush"),
+        *(("loss", 0.125, 8), "flush", "close"),
+    ]
+
+
+def test_a_resumed_run_does_not_write_what_is_in_the_file_of_before(tmp_path, writer):
+    board = TensorBoard()
+    board.started(SimpleNamespace(update=4), tmp_path)
+    board.validated([{"update": update, "loss": 1.0} for update in (2, 4, 6)])
+    assert writer[0].calls == [("loss", 1.0, 6), "flush"]
