@@ -100,6 +100,9 @@ RUN_BY_ANOTHER_TEST = {
     "python -m orchestrator.reproduce table-ntm": (
         REPRODUCE + "test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved"
     ),
+    "python -m benchmarks.tools.intervals": (
+        "tests/unit/benchmarks/test_intervals.py::test_the_table_of_the_notebook_can_be_drawn"
+    ),
     "docker/make-secrets.sh": (
         "tests/unit/docker/test_image_files.py::test_secrets_are_long_distinct_and_private"
     ),
