@@ -173,7 +173,8 @@ def test_running_trials_have_their_progress_and_failures_their_reasons():
         2: Row(State.FAILED, reason="Diverged: loss is nan"),
     }
     lines = drawn(Snapshot(PLAN, rows, 60.0), 80, 24).splitlines()
-    first, second = lines[3], lines[4]
+    assert not lines[3].strip()  # an empty line between the parts, where there is room
+    first, second = lines[4], lines[5]
     assert re.fullmatch(r"trial 0 +\S+ +3/4 +bpc 2\.5000 *", first)
     assert re.fullmatch(r"trial 1 +0/4 *", second)  # without colour an empty bar is blank
     assert lines[-1].strip() == "trial 2 failed: Diverged: loss is nan"
