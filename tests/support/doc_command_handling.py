@@ -123,6 +123,7 @@ NOT_RUN = {
     "python -m benchmarks.speed.gpu_kernels": "compiles for minutes, and changes the page",
     "python -m benchmarks.speed.step --device cuda": "needs a GPU",
     "python -m benchmarks.tools.mutants": "runs the tests of every mutant",
+    "python -m benchmarks.tools.notebook": "changes the notebook; a minute of training and a sweep",
     "python -m benchmarks.tools.report_load": "needs chromium and a large sweep",
     "python -m orchestrator.doctor --gpu": "needs a cluster with GPUs",
     "python -m pytest": "runs this test",
