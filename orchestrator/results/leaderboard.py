@@ -16,7 +16,9 @@ def text(records: Records, count: int = 8) -> str:
     Names are short, as in the live view: `learning_rate` for `training.learning_rate`.
     """
     frame = records.table().head(count)
-    shown = frame[[*OUTCOME_SHOWN, *_varying(frame)]].astype(object).fillna("").map(short)
+    # What all of them have comes first: the last columns may not fit.
+    settings = sorted(_varying(frame), key=lambda name: frame[name].isna().any())
+    shown = frame[[*OUTCOME_SHOWN, *settings]].astype(object).fillna("").map(short)
     shown = shown.rename(columns={"number": "trial", "objective": records.plan.metric})
     shown.columns = [name.rpartition(".")[2] for name in shown.columns]
     width = shutil.get_terminal_size().columns

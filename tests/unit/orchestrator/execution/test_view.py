@@ -87,6 +87,16 @@ class Terminal(io.StringIO):
         self.row, self.column = row, 0
         self.screen += [""] * (row + 1 - len(self.screen))
 
+    def resize(self, columns):
+        """Lines that have become too long wrap, as they do in most terminals."""
+        starts = range(0, 1000, columns)
+        wrapped = [
+            [line[at : at + columns] for at in starts[: -(-len(line) // columns)] or [0]]
+            for line in self.screen
+        ]
+        self.row = sum(map(len, wrapped[: self.row + 1])) - 1
+        self.columns, self.screen = columns, [part for parts in wrapped for part in parts]
+
     def lines(self):
         return [line.rstrip() for line in self.screen if line.strip()]
 
@@ -137,17 +147,21 @@ def test_drawings_replace_each_other_at_any_width(shown, monkeypatch, columns):
     assert terminal.cursor_visible
 
 
-def test_a_window_that_shrinks_keeps_what_was_printed_before(shown, monkeypatch):
+def test_a_window_that_shrinks_keeps_what_was_printed_before_and_no_old_drawing(shown, monkeypatch):
     terminal = use_terminal(monkeypatch, 100, 24)
     print("before")
     shown.rows = {number: Row(State.COMPLETE, float(number), 4, {}) for number in range(9)}
     shown.on_step_end(0, [])
+    terminal.resize(40)
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("LINES", "8")
     shown.on_step_end(0, [])
-    assert terminal.lines()[0] == "before"
-    assert max(len(line) for line in terminal.lines()) <= 40
-    assert len(terminal.lines()) <= 8
+    lines = terminal.lines()
+    assert lines[0] == "before"
+    assert max(map(len, lines)) <= 40
+    assert len(lines) <= 8
+    assert sum("best bpc" in line for line in lines) == 1
+    assert sum("% in" in line for line in lines) == 1
 
 
 @pytest.mark.parametrize("height", [5, 8, 12, 24])
