@@ -9,8 +9,10 @@ from tardis_core.cli import Parser, command
 from tardis_core.registry import ESTIMATOR_NAMES, MODEL_NAMES, TASK_NAMES
 
 SWEEPS = "$(ls sweeps 2>/dev/null)"  # their names are those of folders
+RUNS = "$(ls -d runs/* 2>/dev/null)"
 # What follows an option or a command, where the parser itself has no choices.
 VALUES = {
+    "train --resume": RUNS,
     "--resume": SWEEPS,
     "--extend": SWEEPS,
     "--sweeps": SWEEPS,
@@ -22,7 +24,8 @@ VALUES = {
 }
 FIRST = {
     **dict.fromkeys(("train", "sweep", "compare"), " ".join(TASK_NAMES.all())),
-    **dict.fromkeys(("status", "ui", "doctor", "evaluate", "inspect", "sample"), SWEEPS),
+    **dict.fromkeys(("status", "ui", "doctor"), SWEEPS),
+    **dict.fromkeys(("evaluate", "inspect", "sample"), f"{SWEEPS} {RUNS}"),
 }
 SCRIPT = """\
 _tardis() {{
@@ -72,17 +75,17 @@ def script() -> str:
             f'      "{name} {flag}") words="{text}" ;;'
             for action in actions
             for flag in action.option_strings
-            if (text := _values(action, flag))
+            if (text := _values(action, name, flag))
         ]
     return SCRIPT.format(
         commands=" ".join(COMMANDS), values="\n".join(values), options="\n".join(options)
     )
 
 
-def _values(action: argparse.Action, flag: str) -> str:
+def _values(action: argparse.Action, name: str, flag: str) -> str:
     if action.choices:
         return " ".join(map(str, action.choices))
-    return "" if action.nargs == 0 else VALUES.get(flag, "")
+    return "" if action.nargs == 0 else VALUES.get(f"{name} {flag}") or VALUES.get(flag, "")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """A comparison as tables and plots: for the terminal, as files, and with words for a page."""
 
+import shutil
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +22,8 @@ HEADINGS = {  # of the columns whose name in the CSV file is shorter
     "by": "difference",
     "corrected": "p (Holm)",
 }
+# What a narrow terminal leaves out, in this order; the page and the CSV files have it all.
+SPARE = ("p", "deviation", "best", "pairs", "needed", "probability", "low", "high", "runs")
 
 
 class Section(NamedTuple):
@@ -99,8 +103,14 @@ def text(comparison: ComparisonData) -> str:
 
 
 def _lines(frame: pd.DataFrame, metric: str) -> str:
-    named = frame.rename(columns=lambda name: heading(name, metric))
-    return named.to_string(index=False, na_rep="-", float_format="{:.4g}".format)
+    """A table; on a terminal that is too narrow for it, without columns that can be spared."""
+    spare = [name for name in SPARE if name in frame] if sys.stdout.isatty() else []
+    while True:
+        named = frame.rename(columns=lambda name: heading(name, metric))
+        lines = named.to_string(index=False, na_rep="-", float_format="{:.4g}".format)
+        if not spare or len(lines.partition("\n")[0]) <= shutil.get_terminal_size().columns:
+            return lines
+        frame = frame.drop(columns=spare.pop(0))
 
 
 def _thinned(frame: pd.DataFrame) -> pd.DataFrame:

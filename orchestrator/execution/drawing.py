@@ -13,6 +13,7 @@ from tardis_core.text import duration
 
 MOST_LEADERS, MOST_RUNNING, MOST_FAILURES = 6, 8, 3
 TRIAL_BAR, WIDE = 20, 60  # columns
+BAR_STYLE = "cyan"  # rich's own is red, which looks like an error
 
 
 def draw(now: Snapshot, width: int, height: int) -> RenderableType:
@@ -24,14 +25,24 @@ def draw(now: Snapshot, width: int, height: int) -> RenderableType:
     failed = failed[-max(0, min(MOST_FAILURES, room)) :] if room > 0 else []
     running = [number for number, row in now.rows.items() if row.state is State.RUNNING]
     running = running[: max(0, min(MOST_RUNNING, room - len(failed)))]
-    parts = _head(now, width)
-    if running:
-        parts.append(_running(now, running))
-    if columns:
-        parts.append(_table(columns))
-    for number in failed:
-        parts.append(_line(f"{now.plan.title(number)} failed: {now.rows[number].reason}", "red"))
-    return Group(*parts)
+    room -= len(failed) + len(running)
+    blocks: list[list[RenderableType]] = [
+        _head(now, width),
+        [_running(now, running)] if running else [],
+        [_table(now, columns)] if columns else [],
+        [
+            _line(f"{now.plan.title(number)} failed: {now.rows[number].reason}", "red")
+            for number in failed
+        ],
+    ]
+    return Group(*_spaced([block for block in blocks if block], room))
+
+
+def _spaced(blocks: Sequence[list[RenderableType]], room: int) -> list[RenderableType]:
+    """The blocks, with an empty line between them if there is room for all of these."""
+    gap = [Text("")] if room >= len(blocks) - 1 else []
+    first, *others = blocks
+    return [*first, *(part for block in others for part in (*gap, *block))]
 
 
 def draw_end(now: Snapshot, width: int) -> RenderableType:
@@ -47,7 +58,7 @@ def _overall(now: Snapshot, width: int) -> RenderableType:
     grid = Table.grid(padding=(0, 1), expand=True)
     grid.add_column(ratio=1)
     grid.add_column(no_wrap=True)
-    bar = ProgressBar(total=now.plan.trials, completed=now.done)
+    bar = ProgressBar(total=now.plan.trials, completed=now.done, complete_style=BAR_STYLE)
     grid.add_row(bar, _pace(now) if width >= WIDE else _share(now))
     return grid
 
@@ -68,17 +79,22 @@ def _running(now: Snapshot, numbers: Sequence[int]) -> RenderableType:
     for number in numbers:
         row, total = now.rows[number], now.plan.reports
         value = "" if row.value is None else f"{now.plan.metric} {row.value:.4f}"
-        bar = ProgressBar(total=total, completed=row.results, width=TRIAL_BAR)
+        bar = ProgressBar(
+            total=total, completed=row.results, width=TRIAL_BAR, complete_style=BAR_STYLE
+        )
         grid.add_row(now.plan.title(number), bar, f"{row.results}/{total}", value)
     return grid
 
 
-def _table(columns: Sequence[Sequence[str]]) -> RenderableType:
+def _table(now: Snapshot, columns: Sequence[Sequence[str]]) -> RenderableType:
+    """The leaders; those that were stopped early are faint."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for head, *_ in columns:
         table.add_column(head, justify="right", no_wrap=True, overflow="ellipsis")
-    for cells in zip(*(column[1:] for column in columns), strict=True):
-        table.add_row(*(Text(cell) for cell in cells))
+    cells = zip(*(column[1:] for column in columns), strict=True)
+    for number, row in zip(now.ranked(), cells, strict=False):
+        pruned = now.rows[number].state is State.PRUNED
+        table.add_row(*(Text(cell) for cell in row), style="dim" if pruned else "")
     return table
 
 

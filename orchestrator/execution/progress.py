@@ -124,7 +124,10 @@ class Snapshot:
             ["state", *(row.state for row in rows)],
             ["results", *(f"{row.results}/{self.plan.reports}" for row in rows)],
         ]
-        for name in dict.fromkeys(name for row in rows for name in row.settings):
+        told = ("model", "estimator", "seed") if self.plan.kind == "comparison" else ()  # by names
+        names = dict.fromkeys(name for row in rows for name in row.settings if name not in told)
+        # What all of them have comes first: the last columns may not fit.
+        for name in sorted(names, key=lambda name: any(name not in row.settings for row in rows)):
             values = [short(row.settings.get(name, "-")) for row in rows]
             if len(set(values)) > 1:
                 columns.append([name.rpartition(".")[2], *values])

@@ -4,13 +4,16 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 from ray.tune.experiment import Trial
 from rich.console import Console, ConsoleDimensions, RenderableType
+from rich.control import Control
 from rich.live import Live
+from rich.segment import ControlCode, ControlType, Segment
 
 from orchestrator.execution.callbacks import TrialEnds, number_of, params_of
 from orchestrator.execution.drawing import draw, draw_end
@@ -33,6 +36,7 @@ class View(TrialEnds):
         self._results_before = 0
         self._started = self._shown = time.time()
         self._display: Live | None = None
+        self._widths: list[int] = []  # of the lines of the last drawing
 
     def __enter__(self) -> Self:
         return self
@@ -139,9 +143,23 @@ class View(TrialEnds):
         self._show(self._display, draw(self.snapshot(), *_terminal_size()))
 
     def _show(self, display: Live, drawing: RenderableType) -> None:
+        console = display.console
         # Asked every time: rich would take a COLUMNS of the environment for the size forever.
-        display.console.size = _terminal_size()
+        console.size = _terminal_size()
+        console.control(_erase_wrapped(self._widths, console.width))
         display.update(drawing, refresh=True)
+        lines = console.render_lines(drawing, pad=False)
+        self._widths = [Segment.get_line_length(line) for line in lines]
+
+
+def _erase_wrapped(widths: Sequence[int], columns: int) -> Control:
+    """Erase the lines by which a drawing has grown, in a window that has become narrower.
+
+    Terminals wrap lines that have become too long; rich erases as many as it had drawn.
+    """
+    grown = sum(max(0, -(-width // columns) - 1) for width in widths)
+    erase: list[ControlCode] = [(ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)]
+    return Control(*(erase * grown))
 
 
 def _terminal_size() -> ConsoleDimensions:

@@ -147,7 +147,7 @@ def search_parser() -> Parser:
         "--models",
         type=names,
         metavar="NAME,...",
-        help=f"models to search over, of {','.join(MODEL_NAMES.all())} (default: tardis)",
+        help=f"models to search over, some of: {', '.join(MODEL_NAMES.all())} (default: tardis)",
     )
     add("--space", metavar="FILE", help="a search space of your own, a Python file")
     add(
@@ -220,8 +220,8 @@ def comparison_parser() -> Parser:
         "--models",
         type=names,
         metavar="NAME,...",
-        help="models to train, as in the paper's table or with their defaults, of "
-        f"{','.join(MODEL_NAMES.all())} (default: {','.join(OURS)})",
+        help="models to train, as in the paper's table or with their defaults, some of: "
+        f"{', '.join(MODEL_NAMES.all())} (default: {','.join(OURS)})",
     )
     add(
         "--candidate",

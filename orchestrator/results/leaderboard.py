@@ -7,13 +7,23 @@ import pandas as pd
 from orchestrator.results.records import OUTCOME_COLUMNS, RANKED_STATES, Records
 from tardis_core.text import short
 
+OUTCOME_SHOWN = ("number", "state", "objective", "validations")
+
 
 def text(records: Records, count: int = 8) -> str:
-    """The leading trials for a terminal: the columns that differ, as many as fit."""
-    shown = leading(records, count)
+    """The leading trials for a terminal: the settings that differ, as many as fit.
+
+    Names are short, as in the live view: `learning_rate` for `training.learning_rate`.
+    """
+    frame = records.table().head(count)
+    # What all of them have comes first: the last columns may not fit.
+    settings = sorted(_varying(frame), key=lambda name: frame[name].isna().any())
+    shown = frame[[*OUTCOME_SHOWN, *settings]].astype(object).fillna("").map(short)
+    shown = shown.rename(columns={"number": "trial", "objective": records.plan.metric})
+    shown.columns = [name.rpartition(".")[2] for name in shown.columns]
     width = shutil.get_terminal_size().columns
     while True:
-        lines = shown.to_string(index=False, na_rep="", float_format=short)
+        lines = shown.to_string(index=False)
         if len(lines.partition("\n")[0]) < width or len(shown.columns) <= 4:
             return lines
         shown = shown.iloc[:, :-1]
@@ -45,5 +55,5 @@ def _varying(frame: pd.DataFrame) -> list[str]:
 def leading(records: Records, count: int) -> pd.DataFrame:
     """The first rows of the table, with the settings in which they differ."""
     frame = records.table().head(count)
-    shown = frame[["number", "state", "objective", "validations", *_varying(frame)[:6]]]
+    shown = frame[[*OUTCOME_SHOWN, *_varying(frame)[:6]]]
     return shown.rename(columns={"objective": records.plan.metric})

@@ -1,5 +1,6 @@
 """The SQLite file of an MLflow store; it is created as a whole, whenever a kill comes."""
 
+import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -46,6 +47,7 @@ def _create(database: Path) -> None:
     draft = _beside(database, ".new")
     for part in PARTS:  # what a killed process may have left
         _beside(draft, part).unlink(missing_ok=True)
+    mlflow_tables._logger.setLevel(logging.WARNING)  # it announces the tables on the terminal
     engine = sqlalchemy.create_engine(sqlalchemy.URL.create("sqlite", database=str(draft)))
     mlflow_tables._initialize_tables(engine)
     engine.dispose()

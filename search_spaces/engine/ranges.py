@@ -103,6 +103,7 @@ MODEL_RANGES: Mapping[str, Ranges] = {
     "rhn": {"model.depth": steps(2, 10), "model.transform_bias": share(-1.0, 1.0, low=-4.0)},
     "lstmn": {"model.span": steps(8, 64, 8), "model.attention": choices(16, 32, 64)},
     "stack-rnn": {"memory.seen": steps(1, 3)},
+    "dntm-discrete": {"memory.curriculum": choices(0, 8, 24, 96)},
     "dnc": {"memory.heads": steps(1, 4)},
     "sam": {"memory.nearest": choices(2, 4)},  # at most as many as the smallest memory has cells
 }

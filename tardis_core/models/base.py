@@ -28,6 +28,7 @@ class Reads(NamedTuple):
     read_TB: Tensor  # the cell that was read, int64
     written_TB: Tensor  # the cell that was written, int64
     write_pi_TBK: Tensor | None = None  # write logits, for models that choose where to write
+    soft: bool = False  # whether all cells were mixed, by the logits, and those above only led
 
 
 class Hidden(NamedTuple):

@@ -56,7 +56,7 @@ def objective(
             episode = episode._replace(tried=tried)
         extra, more = estimator.loss(episode)
         metrics |= more
-        if extra is not None:
+        if extra is not None and not prediction.hidden.reads.soft:  # else its gradient is exact
             loss = loss + extra
     if prediction.hidden.reset_TB2 is not None:
         open_2 = (prediction.hidden.reset_TB2.detach() * mask_TB.unsqueeze(-1)).sum((0, 1))

@@ -100,6 +100,12 @@ RUN_BY_ANOTHER_TEST = {
     "python -m orchestrator.reproduce table-ntm": (
         REPRODUCE + "test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved"
     ),
+    "python -m benchmarks.tools.intervals": (
+        "tests/unit/benchmarks/test_intervals.py::test_the_table_of_the_notebook_can_be_drawn"
+    ),
+    "python -m benchmarks.tools.terminal": (
+        "tests/unit/benchmarks/test_terminal.py::test_the_picture_shows_the_command_and_the_trials"
+    ),
     "docker/make-secrets.sh": (
         "tests/unit/docker/test_image_files.py::test_secrets_are_long_distinct_and_private"
     ),
@@ -114,12 +120,14 @@ NOT_RUN = {
     "python -m benchmarks.reliability.outage": "minutes of sweeps that lose a server or a worker",
     "python -m benchmarks.reliability.load": "a thousand trials",
     "python -m benchmarks.speed.overhead": "minutes of sweeps that are timed",
+    "python -m benchmarks.speed.waiting": "minutes of training that is timed",
     "python -m benchmarks.speed.proposals": "minutes of proposals and searches",
     "python -m benchmarks.reliability.faults": "needs root, and breaks a cluster for an hour",
     "python -m benchmarks.reliability.cluster": "needs root, for network namespaces",
     "python -m benchmarks.speed.gpu_kernels": "compiles for minutes, and changes the page",
     "python -m benchmarks.speed.step --device cuda": "needs a GPU",
     "python -m benchmarks.tools.mutants": "runs the tests of every mutant",
+    "python -m benchmarks.tools.notebook": "changes the notebook; a minute of training and a sweep",
     "python -m benchmarks.tools.report_load": "needs chromium and a large sweep",
     "python -m orchestrator.doctor --gpu": "needs a cluster with GPUs",
     "python -m pytest": "runs this test",

@@ -197,8 +197,15 @@ def slice_rows(W, H):
 
 
 def hm_lstm(p, x, L):
-    """The three operations by name; no layer normalisation."""
+    """The three operations by name."""
     H = p["layers.0.U.weight"].shape[1] // 2
+
+    def normal(layer, s):  # of each gate
+        if "gain" not in layer:
+            return s
+        spread = np.sqrt(s.var(1, keepdims=True) + 1e-5)
+        return (s - s.mean(1, keepdims=True)) / spread * layer["gain"] + layer["shift"]
+
     h, c, z = [np.zeros(H)] * L, [np.zeros(H)] * L, [0] * (L + 1)  # z[l + 1] is of layer l
     made, operations = [], []
     for t in range(len(x)):
@@ -209,7 +216,7 @@ def hm_lstm(p, x, L):
             heard = h[n] if top else np.concatenate([h[n], own * h[n + 1]])
             below = x[t] if n == 0 else new_h[-1] * new_z[-1]
             s = layer["U.weight"] @ heard + layer["W.weight"] @ below + layer["W.bias"]
-            f, i, o, g = np.split(s[: 4 * H], 4)
+            f, i, o, g = normal(layer, s[: 4 * H].reshape(4, H))
             if own:
                 names.append("flush")
                 new_c.append(sigm(i) * np.tanh(g))

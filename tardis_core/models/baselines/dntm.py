@@ -15,15 +15,21 @@ A step reads r = M^T w, updates the controller with it, and writes
 where alpha = sigm(u_h . h + u_x . x) is a scalar. The last cell is a NO-OP: what is read from it is
 zero, what is written to it is lost.
 
+The discrete form learns by a curriculum (Eq. (12) of the paper): a batch of training is addressed
+softly, as in the continuous form, with probability p = 1 / sqrt(1 + n), and else discretely; n
+counts how often p has been lowered.
+
 DEVIATION: the controller is TARDIS's LSTM (the paper's is a GRU or feedforward), so that models
-differ in their memory. The discrete form is trained by our estimators, without the paper's
-curriculum from continuous to discrete.
+differ in their memory. The discrete form is trained by our estimators. The curriculum is spread
+over the training: the paper does not say after how many batches p is lowered.
 
 Letters: B batch, T time, D input, H hidden, K cells, A address, C content, Q = A + C.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -63,6 +69,22 @@ class DntmMemory:
         )
 
 
+@dataclass(frozen=True)
+class DntmDiscreteMemory(DntmMemory):
+    """The memory of the discrete form, with the curriculum of its training."""
+
+    curriculum: int = setting(
+        24,
+        "how often the probability of a soft batch, 1 / sqrt(1 + n), is lowered in a training; "
+        "0 trains discretely from the start",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        times = self.curriculum
+        require(times >= 0, f"memory.curriculum must not be negative, not {times}")
+
+
 class DntmState(NamedTuple):
     """The state between two steps."""
 
@@ -80,6 +102,7 @@ class DntmNoise(NamedTuple):
     dropout_TBH: Tensor | None = None
     read_spare_TBSK: Tensor | None = None  # of the estimator, for the way back
     write_spare_TBSK: Tensor | None = None
+    soft: bool = False  # whether the discrete form addresses as the continuous one does
 
 
 class Head(nn.Module):
@@ -156,9 +179,10 @@ class Dntm(SequenceModel):
     ) -> tuple[Hidden, DntmState]:
         state = state or self.initial_state(x_TBD.shape[1], x_TBD)
         over = [self.controller.project_inputs(x_TBD), self.W_x(x_TBD)]
-        over += noise or DntmNoise()
-        (h, r, *choices), state = unroll(self.step, over, state, mask_TB)
-        return Hidden(h, r, self._reads(*choices)), state
+        *sequences, soft = noise or DntmNoise()
+        step = partial(self.step, soft=soft)
+        (h, r, *choices), state = unroll(step, over + sequences, state, mask_TB)
+        return Hidden(h, r, self._reads(*choices, soft)), state
 
     def step(
         self,
@@ -170,30 +194,34 @@ class Dntm(SequenceModel):
         dropout_BH: Tensor | None,
         read_spare_BSK: Tensor | None = None,
         write_spare_BSK: Tensor | None = None,
+        *,
+        soft: bool = False,
     ) -> tuple[DntmState, tuple[Tensor, ...]]:
         """Choose and read, update the controller, choose and write."""
+        weights = partial(Dntm.weights, self) if soft else self.weights
         before = state.controller.h_BH
-        read_pi_BK, read_v_BK = self._logits(self.read_head, before, state, state.read_v_BK)
-        read_BK = self.weights(read_pi_BK, read_noise_BK, before, read_spare_BSK)
+        read_pi_BK, read_v_BK = self._logits(self.read_head, before, state, state.read_v_BK, soft)
+        read_BK = weights(read_pi_BK, read_noise_BK, before, read_spare_BSK)
         r_BQ = mem.read(read_BK * self.used_K, self.address_KA, state.content_BKC)
 
         controller, _ = self.controller(zx_BG, r_BQ, state.controller, None, dropout_BH)
 
         h_BH = controller.h_BH
-        write_pi_BK, write_v_BK = self._logits(self.write_head, h_BH, state, state.write_v_BK)
-        write_BK = self.weights(write_pi_BK, write_noise_BK, h_BH, write_spare_BSK)
+        write_pi_BK, write_v_BK = self._logits(self.write_head, h_BH, state, state.write_v_BK, soft)
+        write_BK = weights(write_pi_BK, write_noise_BK, h_BH, write_spare_BSK)
         erase_BC, add_BC = self._content(h_BH, content_BY)
         content_BKC = write(state.content_BKC, write_BK * self.used_K, erase_BC, add_BC)
         outputs = (h_BH, r_BQ, read_pi_BK, read_BK, write_pi_BK, write_BK)
         return DntmState(controller, content_BKC, read_v_BK, write_v_BK), outputs
 
     def _logits(
-        self, head: Head, h_BH: Tensor, state: DntmState, v_BK: Tensor
+        self, head: Head, h_BH: Tensor, state: DntmState, v_BK: Tensor, soft: bool
     ) -> tuple[Tensor, Tensor]:
         """A head's logits, from what gradients of the choice may flow back to."""
 
         def seen(tensor: Tensor) -> Tensor:
-            return tensor if self.estimator is None else self.estimator.addressing_view(tensor)
+            exact = soft or self.estimator is None
+            return tensor if exact else self.estimator.addressing_view(tensor)
 
         return head(seen(h_BH), self.address_KA, seen(state.content_BKC), seen(v_BK))
 
@@ -212,11 +240,17 @@ class Dntm(SequenceModel):
         return torch.sigmoid(erase_BC), torch.relu(zh_BC + alpha_B1 * zx_BC)
 
     def _reads(
-        self, read_pi_TBK: Tensor, read_TBK: Tensor, write_pi_TBK: Tensor, write_TBK: Tensor
+        self,
+        read_pi_TBK: Tensor,
+        read_TBK: Tensor,
+        write_pi_TBK: Tensor,
+        write_TBK: Tensor,
+        soft: bool,
     ) -> Reads | None:
         if not self.discrete:
             return None
-        return Reads(read_pi_TBK, read_TBK.argmax(-1), write_TBK.argmax(-1), write_pi_TBK)
+        cells = read_TBK.argmax(-1), write_TBK.argmax(-1)
+        return Reads(read_pi_TBK, *cells, write_pi_TBK, soft)
 
 
 @MODELS.register("dntm-discrete")
@@ -224,13 +258,26 @@ class DntmDiscrete(Dntm):
     """The discrete form: each head takes one cell, and an estimator passes the gradient."""
 
     discrete = True
+    Memory = DntmDiscreteMemory
+    memory_config: DntmDiscreteMemory
     estimator: Estimator
+    soft_probability = 0.0  # of the next batch
 
     def choosing(self) -> Sequence[nn.Module]:
         return (self.read_head, self.write_head)
 
     def before_batch(self, progress: float) -> None:
         self.estimator.before_batch(progress)
+        if self.memory_config.curriculum:
+            lowered = math.floor(progress * self.memory_config.curriculum)
+            self.soft_probability = 1 / math.sqrt(1 + lowered)
+
+    def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> DntmNoise:
+        noise = super().draw_noise(x_TBD, generator)
+        if not self.soft_probability:
+            return noise
+        drawn = torch.rand((), generator=generator, device=generator.device)
+        return noise._replace(soft=bool(drawn < self.soft_probability))
 
     def weights(
         self, pi_BK: Tensor, noise_BK: Tensor | None, h_BH: Tensor, spare_BSK: Tensor | None

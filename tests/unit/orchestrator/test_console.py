@@ -53,6 +53,9 @@ def test_bash_completes_commands_tasks_options_values_and_sweeps(tmp_path):
     assert completed(tmp_path, "tardis", "sweep", "--resume", "") == ["mine"]
     assert completed(tmp_path, "tardis", "train", "copy", "--scale", "s") == ["smoke", "small"]
     assert completed(tmp_path, "tardis", "status", "m") == ["mine"]
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    assert completed(tmp_path, "tardis", "train", "--resume", "") == ["runs/first"]
+    assert completed(tmp_path, "tardis", "inspect", "r") == ["runs/first"]
 
 
 def test_zsh_uses_the_script_of_bash(capsys):

@@ -59,6 +59,17 @@ def test_the_text_has_headings_that_explain_themselves():
         assert heading in text
 
 
+def test_a_narrow_terminal_gets_the_tables_without_what_can_be_spared(monkeypatch):
+    _, comparison = compared({"a": [0.4, 0.2], "b": [0.1, 0.3]})
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = report.text(comparison).splitlines()
+    tables = [line for line in lines if not line.startswith(("copy:", "Differences"))]
+    assert max(map(len, tables)) <= 80
+    assert any("mean bce" in line for line in lines)
+    assert any("p (Holm)" in line and "verdict" in line for line in lines)
+
+
 def test_the_headline_says_when_the_data_is_made_up():
     _, comparison = compared({"a": [0.4, 0.2]})
     assert "made up" not in report.headline(comparison)

@@ -87,6 +87,16 @@ class Terminal(io.StringIO):
         self.row, self.column = row, 0
         self.screen += [""] * (row + 1 - len(self.screen))
 
+    def resize(self, columns):
+        """Lines that have become too long wrap, as they do in most terminals."""
+        starts = range(0, 1000, columns)
+        wrapped = [
+            [line[at : at + columns] for at in starts[: -(-len(line) // columns)] or [0]]
+            for line in self.screen
+        ]
+        self.row = sum(map(len, wrapped[: self.row + 1])) - 1
+        self.columns, self.screen = columns, [part for parts in wrapped for part in parts]
+
     def lines(self):
         return [line.rstrip() for line in self.screen if line.strip()]
 
@@ -137,17 +147,21 @@ def test_drawings_replace_each_other_at_any_width(shown, monkeypatch, columns):
     assert terminal.cursor_visible
 
 
-def test_a_window_that_shrinks_keeps_what_was_printed_before(shown, monkeypatch):
+def test_a_window_that_shrinks_keeps_what_was_printed_before_and_no_old_drawing(shown, monkeypatch):
     terminal = use_terminal(monkeypatch, 100, 24)
     print("before")
     shown.rows = {number: Row(State.COMPLETE, float(number), 4, {}) for number in range(9)}
     shown.on_step_end(0, [])
+    terminal.resize(40)
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("LINES", "8")
     shown.on_step_end(0, [])
-    assert terminal.lines()[0] == "before"
-    assert max(len(line) for line in terminal.lines()) <= 40
-    assert len(terminal.lines()) <= 8
+    lines = terminal.lines()
+    assert lines[0] == "before"
+    assert max(map(len, lines)) <= 40
+    assert len(lines) <= 8
+    assert sum("best bpc" in line for line in lines) == 1
+    assert sum("% in" in line for line in lines) == 1
 
 
 @pytest.mark.parametrize("height", [5, 8, 12, 24])
@@ -173,7 +187,8 @@ def test_running_trials_have_their_progress_and_failures_their_reasons():
         2: Row(State.FAILED, reason="Diverged: loss is nan"),
     }
     lines = drawn(Snapshot(PLAN, rows, 60.0), 80, 24).splitlines()
-    first, second = lines[3], lines[4]
+    assert not lines[3].strip()  # an empty line between the parts, where there is room
+    first, second = lines[4], lines[5]
     assert re.fullmatch(r"trial 0 +\S+ +3/4 +bpc 2\.5000 *", first)
     assert re.fullmatch(r"trial 1 +0/4 *", second)  # without colour an empty bar is blank
     assert lines[-1].strip() == "trial 2 failed: Diverged: loss is nan"

@@ -22,16 +22,24 @@ def test_the_text_shows_the_metric_and_the_settings_that_differ(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")  # room for every column
     text = leaderboard.text(filled([0.5, 0.1]))
     assert "bce" in text
-    assert "training.learning_rate" in text
-    assert "model.hidden" not in text
+    assert "learning_rate" in text.splitlines()[0].split()
+    assert "hidden" not in text
 
 
 def test_a_narrow_terminal_gets_fewer_columns(monkeypatch):
     records = filled([0.5, 0.1])
     monkeypatch.setenv("COLUMNS", "40")
     lines = leaderboard.text(records).splitlines()
-    assert "training.learning_rate" not in lines[0]
-    assert lines[0].split() == ["number", "state", "bce", "validations"]
+    assert lines[0].split() == ["trial", "state", "bce", "validations"]
+
+
+def test_a_setting_is_shown_in_few_digits(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    records = filled([0.5, 0.1])
+    records.trials[0].params["training.learning_rate"] = "0.15000000000000002"
+    head, *_, last = leaderboard.text(records).splitlines()
+    assert head.split()[-1] == "learning_rate"
+    assert last.split()[-1] == "0.15"
 
 
 def test_the_description_in_mlflow_is_a_table_of_the_leading_trials():

@@ -132,6 +132,51 @@ def test_discrete_dntm(estimator, noisy):
         assert hidden.reads.written_TB[:, n].tolist() == expected["written"].tolist()
 
 
+def test_a_soft_batch_of_the_discrete_dntm_is_that_of_the_continuous_one():
+    model = make("dntm-discrete", "reinforce", cells=4, address=2, content=3)
+    x, p = inputs(T, B, D), parameters_of(model)
+    hidden, _ = run(model, x, noise=noise_of(model, x)._replace(soft=True))
+    assert_same(hidden.h_TBH, lambda x: numpy_baselines.dntm(p, x)["h"], x)
+    assert hidden.reads.soft
+
+
+def test_a_soft_batch_has_the_exact_gradient_and_nothing_of_the_estimator():
+    soft = make("dntm-discrete", "reinforce", cells=4, address=2, content=3)
+    exact = make("dntm", cells=4, address=2, content=3)
+    exact.load_state_dict(soft.state_dict(), strict=False)
+    x = inputs(T, B, D)
+    gradients = []
+    for model, noise in ((soft, noise_of(soft, x)._replace(soft=True)), (exact, None)):
+        hidden, _ = model(x, noise=noise)
+        hidden.h_TBH.square().sum().backward()
+        gradients.append(model.read_head.W.weight.grad)
+    assert gradients[1].any()
+    torch.testing.assert_close(*gradients)
+
+
+def test_the_curriculum_becomes_discrete():
+    model, x = make("dntm-discrete", "reinforce", curriculum=8), inputs(2, B, D)
+    generator = torch.Generator().manual_seed(0)
+    shares = []
+    for progress in (0.0, 0.1, 0.4, 0.99):
+        model.before_batch(progress)
+        shares.append(sum(model.draw_noise(x, generator).soft for _ in range(400)) / 400)
+    expected = [1, 1, 1 / 4**0.5, 1 / 8**0.5]  # 1 / sqrt(1 + n), n lowered at each eighth
+    assert shares == pytest.approx(expected, abs=0.06)
+
+
+def test_without_a_curriculum_no_batch_is_soft_and_no_random_number_is_drawn():
+    x = inputs(2, B, D)
+    noises = []
+    for curriculum in (0, 8):
+        model = make("dntm-discrete", "gumbel", curriculum=curriculum)
+        if not curriculum:
+            model.before_batch(0.0)
+        noises.append(noise_of(model, x))
+    assert not any(noise.soft for noise in noises)
+    assert torch.equal(noises[0].read_TBK, noises[1].read_TBK)
+
+
 def test_the_no_op_cell_gives_nothing_and_keeps_nothing():
     model, x = make("dntm-discrete", "gumbel", cells=2, address=2, content=3), inputs(30, B, D)
     noise = noise_of(model, x)
@@ -161,9 +206,10 @@ def test_the_scales_of_a_new_hyper_lstm_are_a_tenth():
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("layers", [2, 3])
-def test_hm_lstm(seed, layers):
-    model, x = make("hmlstm", seed=seed, layers=layers), inputs(T, B, D)
+@pytest.mark.parametrize(("layers", "layer_norm"), [(2, False), (3, False), (3, True)])
+def test_hm_lstm(seed, layers, layer_norm):
+    model = make("hmlstm", seed=seed, layers=layers, layer_norm=layer_norm)
+    x = inputs(T, B, D)
     p = parameters_of(model)
     hidden, _ = run(model, x)
     assert hidden.h_TBH.shape[2] == model.output_width == layers * H
@@ -180,6 +226,21 @@ def test_the_reference_of_hm_lstm_meets_every_operation():
                 for layer, name in enumerate(names):
                     actual[layer].add(name)
     assert actual == [{"update", "flush"}, {"update", "copy", "flush"}, {"update", "copy"}]
+
+
+def test_the_gradient_of_a_new_hm_lstm_with_layer_norm_does_not_explode():
+    torch.manual_seed(0)
+    kind = MODELS.get("hmlstm")
+    model = kind(8, kind.Config(hidden=32, layers=3, layer_norm=True), None, None)
+    x = torch.nn.functional.one_hot(torch.randint(8, (150, 8)), 8).float()
+
+    def gradient(steps):
+        model.zero_grad()
+        hidden, _ = model(x[-steps:])
+        hidden.h_TBH[-1].square().sum().backward()
+        return torch.nn.utils.get_total_norm([each.grad for each in model.parameters()])
+
+    assert gradient(150) < 10 * gradient(15)
 
 
 def test_the_slope_changes_the_gradient_and_nothing_else():
