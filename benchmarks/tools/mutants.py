@@ -56,7 +56,7 @@ TARGETS: Mapping[str, Sequence[str]] = {
     "tardis_core/models/memory.py": _model_tests("memory", "addressing"),
     "tardis_core/models/network.py": _model_tests("network", "heads"),
     "tardis_core/models/tardis.py": (
-        *_model_tests("memory", "addressing", "against_numpy", "vary_cells"),
+        *_model_tests("memory", "addressing", "against_numpy"),
         _BOUNDS,
     ),
     "tardis_core/models/tardis_tensors.py": _KERNEL_TESTS,

@@ -102,6 +102,11 @@ def test_a_torch_file_that_is_no_checkpoint_is_refused(tmp_path, values):
     assert "damaged" in refusal(path)
 
 
+def test_checkpoints_of_this_format_stay_readable(tmp_path):
+    torch.save({"format": 2, "update": 7}, tmp_path / "checkpoint.pt")
+    assert checkpoint.load(tmp_path / "checkpoint.pt")["update"] == 7
+
+
 def test_another_format_is_refused_and_named(tmp_path):
     path = tmp_path / "newer.pt"
     torch.save({**VALUES, "format": 99}, path)

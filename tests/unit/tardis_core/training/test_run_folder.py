@@ -71,7 +71,7 @@ def test_the_best_weights_are_written_when_they_are_the_present_ones(
 def test_a_folder_is_adjusted_to_its_checkpoint(tmp_path):
     (tmp_path / ".checkpoint.pt.x.part").touch()
     (tmp_path / "metrics.csv").write_text("update,loss\n4,1.5\n8,1.0\n")
-    RunFolder.reopen(tmp_path, FakeTrainer())
+    assert RunFolder.reopen(tmp_path, FakeTrainer()).path == tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["metrics.csv"]
     assert (tmp_path / "metrics.csv").read_text() == "update,loss\n4,1.5\n"
 
