@@ -157,6 +157,17 @@ def test_input_baseline_is_linear_in_the_input_and_fitted_to_the_reward():
     assert estimator.input_baseline.weight.grad[0].tolist() == pytest.approx(expected, rel=1e-12)
 
 
+def test_steps_that_do_not_exist_are_in_no_mean():
+    estimator = make(baseline="input")
+    reward, mask = [[1.0, 50.0], [3.0, 50.0]], [[1.0, 0.0], [1.0, 0.0]]
+    for part, value in (("weight", 0.0), ("bias", 2.0)):
+        getattr(estimator.input_baseline, part).data.fill_(value)
+    loss, metrics = estimator.loss(episode(reward, mask=mask))
+    assert metrics["reward"].item() == pytest.approx((1 + 3) / 2)
+    alone, _ = estimator.loss(episode([[1.0], [3.0]]))
+    assert loss.item() == pytest.approx(alone.item())
+
+
 def test_baselines_other_than_the_input_have_no_parameters():
     for baseline in ("batch", "running", "none"):
         assert list(make(baseline=baseline).parameters()) == []
