@@ -29,7 +29,8 @@ def build_task(config: Config, data: Any) -> Task:
 def build_network(config: Config, signature: Signature) -> Network:
     """The network with its initial weights: a function of the configuration and its seed."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
+        # Of the CPU alone: weights are made there, and the other devices keep their streams.
+        torch.default_generator.manual_seed(config.seed)
         return _build(config, signature)
 
 

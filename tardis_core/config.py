@@ -115,7 +115,18 @@ def lengthened(config: Config, updates: Any) -> Config:
 
 def has_setting(task: str, model: str, estimator: str | None, key: str) -> bool:
     """Whether a run of these names has a setting called `key`."""
-    return _has(_section_classes(task, model, _estimator_for(model, estimator)), key)
+    return key in setting_names(task, model, estimator)
+
+
+def setting_names(task: str, model: str, estimator: str | None) -> frozenset[str]:
+    """All settings of a run of these names."""
+    sections = _section_classes(task, model, _estimator_for(model, estimator))
+    return _all_names(tuple(sections.items()))
+
+
+@functools.cache  # a search asks for thousands of settings
+def _all_names(sections: tuple[tuple[str, type], ...]) -> frozenset[str]:
+    return frozenset(f"{section}.{name}" for section, cls in sections for name in _names(cls))
 
 
 def config_from_dict(values: Mapping[str, Any]) -> Config:
@@ -185,7 +196,7 @@ def _has(sections: Mapping[str, type], key: str) -> bool:
     return section in sections and field in _names(sections[section])
 
 
-@functools.cache  # a search asks for thousands of settings
+@functools.cache
 def _names(section: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(section))
 

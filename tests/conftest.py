@@ -10,11 +10,13 @@ import pytest
 # process that only hands out tests would wait for it.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.setdefault("TARDIS_OFFLINE", "1")
+gc.disable()  # until everything is imported, which would take an eighth longer
 
 
 def pytest_collection_finish() -> None:
     """Leave out of garbage collections what was imported: it would take most of their time."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

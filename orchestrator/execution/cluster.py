@@ -123,13 +123,14 @@ def start_ray(address: str | None, log_file: Path) -> list[Resources]:
     if address == LOCAL:
         ensure_private_token()
     try:
-        ray.init(
-            address=address,
-            include_dashboard=False,
-            log_to_driver=False,
-            configure_logging=False,
-            logging_level=logging.WARNING,
-        )
+        with ray_internals.starting_few_processes():
+            ray.init(
+                address=address,
+                include_dashboard=False,
+                log_to_driver=False,
+                configure_logging=False,
+                logging_level=logging.WARNING,
+            )
     except Exception as error:  # a bare one if a node is too slow to start
         reason = " ".join(str(error).split())
         raise UserError(

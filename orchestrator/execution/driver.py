@@ -101,7 +101,7 @@ def _checked_and_run(
         nodes = start_ray(address, plan.folder / "ray.log")
         max_concurrent = slots(plan, nodes)
         if len(nodes) == 1:
-            warm_up.start(plan, max_concurrent)
+            warm_up.start(plan, min(max_concurrent, plan.trials))
         preflight.check(plan, max_concurrent)
         check_complete(plan, log)
         if store is not None:

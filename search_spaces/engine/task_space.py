@@ -14,7 +14,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 
 from search_spaces.engine.ranges import MODEL_RANGES, Ranges, ask
 from tardis_core import paper
-from tardis_core.config import NO_ESTIMATOR, Config, has_setting, make_config
+from tardis_core.config import NO_ESTIMATOR, Config, has_setting, make_config, setting_names
 from tardis_core.models.base import MODELS
 
 DEFAULT_MODELS = ("tardis",)
@@ -86,9 +86,10 @@ class TaskSpace:
         """The settings to search for this model and estimator, given the choices so far."""
         model, estimator = names["model"], names["estimator"]
         own = {**MODEL_RANGES.get(model, {}), **self.model_ranges.get(model, {})}
+        settings = setting_names(self.task, model, estimator)
         for name, distribution in {**ranges, **own}.items():
             needed, excluded = ONLY_WITH.get(name), NOT_WITH.get(name)
-            if not has_setting(self.task, model, estimator, name):
+            if name not in settings:
                 continue
             if (needed is None or value_of(needed)) and not (excluded and value_of(excluded)):
                 yield name, distribution

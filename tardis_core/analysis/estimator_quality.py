@@ -20,6 +20,7 @@ from tardis_core.config import Config, has_setting, make_config
 from tardis_core.models.network import Network
 from tardis_core.models.tardis import CERTAIN, Tardis, TardisNoise
 from tardis_core.tasks.base import Batch, Signature
+from tardis_core.training.adam import Adam
 from tardis_core.training.objective import objective
 
 ADDRESSING = "model.addressing."  # how the names of the parameters begin that choose cells
@@ -177,7 +178,7 @@ def descend(
     network: Network, signature: Signature, batches: Iterator[Batch], updates: int, rate: float
 ) -> Iterator[float]:
     """Train with the exact gradient, which favours no estimator; yields the expected losses."""
-    optimizer = torch.optim.Adam(network.parameters(), rate)
+    optimizer = Adam(network.parameters(), rate)
     for batch in itertools.islice(batches, updates):
         optimizer.zero_grad()
         loss = expected_loss(network, signature, batch)

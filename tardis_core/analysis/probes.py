@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tardis_core.training.adam import Adam
+
 BATCH = 1024
 LEARNING_RATE = 3e-3
 VALIDATIONS = 10  # during one fit
@@ -52,7 +54,7 @@ def fitted_bits(head: nn.Module, splits: Splits, updates: int, seed: int = 0) ->
 
 def fit(head: nn.Module, splits: Splits, updates: int, seed: int = 0) -> nn.Module:
     """The head with the weights that had the best validation, fitted by Adam."""
-    optimiser = torch.optim.Adam(head.parameters(), LEARNING_RATE)
+    optimiser = Adam(head.parameters(), LEARNING_RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, updates)
     generator = torch.Generator().manual_seed(seed)
     best, best_bits = head, math.inf

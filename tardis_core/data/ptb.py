@@ -6,6 +6,7 @@ A line is stripped, each of its characters is a symbol, and one end-of-line symb
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -68,6 +69,7 @@ def load(directory: Path | str | None = None, source: str = "auto") -> TextCorpu
     return corpus("ptb", True, f"the files in {paths['ptb.train.txt'].parent}", lines)
 
 
+@cache
 def _standin() -> TextCorpus:
     lines = {split: make_text(count, seed) for split, (count, seed) in _STANDIN.items()}
     origin = "made up by tardis_core.data.standin_text"

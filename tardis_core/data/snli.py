@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -152,6 +153,7 @@ def _corpus(arrays: dict[str, np.ndarray], origin: str) -> PairCorpus:
     return _assemble(arrays, "snli-subset", real=True, complete=False, origin=origin)
 
 
+@cache
 def _standin() -> PairCorpus:
     lines = [
         [(premise, hypothesis, LABELS.index(label)) for premise, hypothesis, label in pairs]

@@ -4,6 +4,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -81,11 +82,16 @@ def _load_real(paths: Mapping[str, Path]) -> StrokeDigits:
     return StrokeDigits(Provenance("strokes", True, True, _sha256(digits), origin), **digits)
 
 
-def _load_standin() -> StrokeDigits:
-    sources = {
+@cache
+def _standin_sources() -> dict[str, _Source]:
+    return {
         split: _Source(*standin_digits.make_images(STANDIN_SIZES[split], seed))
         for seed, split in enumerate(SPLITS)
     }
+
+
+def _load_standin() -> StrokeDigits:
+    sources = _standin_sources()
     contents = [hashlib.sha256(s.images.tobytes()).hexdigest() for s in sources.values()]
     digits = _cached(contents, lambda: sources)
     origin = "pen strokes of digits drawn by tardis_core.data.standin_digits"

@@ -17,6 +17,7 @@ from tardis_core.errors import Diverged, UserError
 from tardis_core.models.base import State, flatten_state, map_state
 from tardis_core.tasks.base import Batch, Split
 from tardis_core.training import precision
+from tardis_core.training.adam import Adam
 from tardis_core.training.best import best_row, phase_start
 from tardis_core.training.memory_need import check_memory
 from tardis_core.training.microbatches import Microbatch, join, split
@@ -60,7 +61,7 @@ class Trainer:
         training = config.training
         own_rate = float(config.settings().get("estimator.rate", 1.0))
         self._rate_factors = (1.0, own_rate)  # by parameter group; there may be only the first
-        self.optimizer = torch.optim.Adam(
+        self.optimizer = Adam(
             self._parameter_groups(),
             training.learning_rate,
             weight_decay=training.weight_decay,

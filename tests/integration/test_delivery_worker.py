@@ -2,12 +2,14 @@
 
 import os
 import signal
-import subprocess
-import sys
+import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
+from orchestrator.tracking.delivery import Store
+from orchestrator.tracking.delivery_worker import DeliveryProcess
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.tracker import Tracker
 from tests.support.mlflow_stores import (
@@ -16,19 +18,17 @@ from tests.support.mlflow_stores import (
     SWEEP,
     check_sweep,
     fresh_sqlite,
+    quick_processes,
     sweep_events,
     wait_for,
 )
 
-DRIVER = """
-import sys, time
-from pathlib import Path
-from orchestrator.tracking.delivery import Store
-from orchestrator.tracking.delivery_worker import DeliveryProcess
-delivery = DeliveryProcess(Path(sys.argv[1]), Store("sqlite:///nowhere.db", "x"), "s")
-print(delivery._process.pid, flush=True)
-time.sleep(600)
-"""
+
+def drive(folder: Path, answers: Connection) -> None:
+    """A driver that starts a delivery, says which process that is, and goes on."""
+    delivery = DeliveryProcess(folder, Store("sqlite:///nowhere.db", "x"), "s")
+    answers.send(delivery._process.pid)
+    time.sleep(600)
 
 
 def test_a_delivery_that_is_killed_is_replaced_and_nothing_is_lost_or_twice(
@@ -49,13 +49,14 @@ def test_a_delivery_that_is_killed_is_replaced_and_nothing_is_lost_or_twice(
 
 
 def test_a_delivery_ends_with_its_driver(tmp_path: Path) -> None:
-    driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
-    pid = int(driver.stdout.readline())
+    processes = quick_processes()
+    answers, to_test = processes.Pipe(duplex=False)
+    driver = processes.Process(target=drive, args=(tmp_path, to_test))
+    driver.start()
+    pid = answers.recv()
     assert _runs(pid)
     driver.kill()
-    driver.wait()
+    driver.join()
     wait_for(lambda: not _runs(pid))
 
 

@@ -2,6 +2,8 @@
 
 What is interrupted or killed is a process of its own and comes first; whatever runs to its end
 shares one process and one Ray. All processes are forked from one that has imported the commands.
+Each start of Ray takes seconds, so that a search loses its Ray and is then killed, and a comparison
+is interrupted.
 """
 
 import os
@@ -39,14 +41,15 @@ from tests.support.victims import victims
 
 pytestmark = pytest.mark.slow
 SWEEP, COMPARE = "orchestrator.sweep_command", "orchestrator.compare_command"
-TRIALS, MORE = 4, 2
+OTHERS = tuple(f"orchestrator.{name}" for name in ("api", "evaluate", "inspect", "sample"))
+TRIALS, MORE = 4, 1
 LONGER = TINY["training.updates"] + 30  # once it is extended
 
 
 @pytest.fixture(scope="module")
 def commands():
     """Runs commands in one process, on one Ray, or forks processes that are stopped."""
-    with command_server.running("orchestrator.api", SWEEP, COMPARE) as server:
+    with command_server.running(*OTHERS, SWEEP, COMPARE) as server:
         yield server
 
 
@@ -63,29 +66,31 @@ def printed(folder: Path) -> str:
 class Life:
     """The life of a sweep, and what was seen at the end of each part of it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.sweep = folder, folder / "sweeps" / "s"
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.sweep = folder, folder / "sweeps" / name
         self.seen: dict[str, dict] = {}
         self._random = random.Random(5)
 
     def stop(self, name: str, process, number: int, after: int) -> None:
         """Stop a process by a signal after so many more events, at a random moment."""
-        first = len(events(self.sweep))
-        wait_for(lambda: len(events(self.sweep)) >= first + after, process)
+        self._wait_for_events(process, after)
         time.sleep(self._random.uniform(0, 0.2))
         # As a terminal does it: Ctrl-C reaches the whole group, a kill one process.
         (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
         self.look(name, process.wait(300), killed=number == signal.SIGKILL)
 
-    def lose_raylet(self, process) -> None:
-        """Kill the raylet of a sweep, which then starts Ray again by itself."""
-        wait_for(lambda: victims(process.pid, "raylet"), process)
-        first = len(events(self.sweep))
-        wait_for(lambda: len(events(self.sweep)) > first, process)
+    def lose_raylet(self, process, after: int) -> None:
+        """Kill the raylet of a sweep after some events; the sweep then starts Ray again."""
+        self._wait_for_events(process, after)
         os.kill(victims(process.pid, "raylet")[0], signal.SIGKILL)
         said = "Ray has died (its raylet ended)"
         files = [self.folder / name for name in ("output.txt", "errors.txt")]
         assert wait_for(lambda: any(said in file.read_text() for file in files), process)
+        self.seen["lost"] = {"reported": reported(self.sweep)}
+
+    def _wait_for_events(self, process, more: int) -> None:
+        first = len(events(self.sweep))
+        assert wait_for(lambda: len(events(self.sweep)) >= first + more, process)
 
     def look(self, name: str, code: int, killed: bool = False) -> None:
         """Note what there is to see; of a killed sweep MLflow need not have everything."""
@@ -98,17 +103,39 @@ class Life:
         self.seen[name] = seen
 
 
+def tear_snapshots(sweep: Path) -> None:
+    """Damage Ray's snapshots as a kill may do that comes while Ray writes them."""
+    snapshots = [*sweep.glob("ray/trials-*/*.pkl"), *sweep.glob("ray/trials-*/*.json")]
+    assert snapshots
+    for each in snapshots:
+        each.write_bytes(b"")
+
+
 @pytest.fixture(scope="module")
 def stopped_sweep(tmp_path_factory, commands):
-    """A sweep that was interrupted, resumed and killed."""
+    """A sweep that lost its Ray and, when it had another, was killed."""
     folder = tmp_path_factory.mktemp("sweep")
     fresh_sqlite(folder, tmp_path_factory)
-    life = Life(folder)
+    life = Life(folder, "s")
     sweep = commands.start(folder, SWEEP, *tiny_sweep("s", TRIALS))
-    life.stop("interrupted", sweep, signal.SIGINT, after=5)
-    resumed = commands.start(folder, SWEEP, "--resume", "s")
-    life.lose_raylet(resumed)
-    life.stop("killed", resumed, signal.SIGKILL, after=2)
+    life.lose_raylet(sweep, after=5)
+    life.stop("killed", sweep, signal.SIGKILL, after=2)
+    tear_snapshots(life.sweep)
+    return life
+
+
+@pytest.fixture(scope="module")
+def stopped_comparison(tmp_path_factory, commands):
+    """A comparison of two systems over two seeds that was interrupted."""
+    folder = tmp_path_factory.mktemp("compare")
+    fresh_sqlite(folder, tmp_path_factory)
+    words = ["copy", "--smoke", "--name", "c", "--seeds", "2", "--seed", "4"]
+    words += ["--concurrency", "1"]  # a second worker would take seconds to start
+    words += ["--candidate", "lstm", "--candidate", "tardis:gumbel"]
+    settings = {**TINY, "task.test_sequences": 16}
+    words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    life = Life(folder, "c")
+    life.stop("interrupted", commands.start(folder, COMPARE, *words), signal.SIGINT, after=6)
     return life
 
 
@@ -122,10 +149,15 @@ def life(commands, stopped_sweep, stopped_comparison):
     return folder, life.seen
 
 
-def test_ctrl_c_records_everything_and_says_how_to_resume(life):
-    seen = life[1]["interrupted"]
+def test_no_command_imports_pyplot(commands):
+    """Plots are drawn without it: it takes a second to import."""
+    assert commands.imported("matplotlib.figure", "matplotlib.pyplot") == ["matplotlib.figure"]
+
+
+def test_ctrl_c_records_everything_and_says_how_to_resume(stopped_comparison):
+    seen = stopped_comparison.seen["interrupted"]
     assert seen["code"] == 130, seen["output"]
-    assert "python -m orchestrator.sweep --resume s" in seen["output"]
+    assert "python -m orchestrator.compare --resume c" in seen["output"]
     assert "Traceback" not in seen["output"]
     assert seen["statuses"][0] == "KILLED"
     assert "RUNNING" not in seen["statuses"]
@@ -154,7 +186,7 @@ def test_a_sweep_that_loses_its_raylet_starts_ray_again_and_goes_on(life):
 def test_no_report_is_lost_on_the_way(life):
     seen = life[1]
     for earlier, later in [
-        ("interrupted", "killed"),
+        ("lost", "killed"),
         ("killed", "resumed"),
         ("resumed", "extended"),
     ]:
@@ -257,39 +289,14 @@ def test_the_doctor_finds_and_fixes_what_disagrees(life, tmp_path, monkeypatch, 
     assert doctor(["s"]) == 0
 
 
-def tear_snapshots(trials: Path) -> None:
-    """Damage Ray's snapshots as a kill may do that comes while Ray writes them."""
-    snapshots = [*trials.glob("*.pkl"), *trials.glob("*.json")]
-    assert snapshots
-    for each in snapshots:
-        each.write_bytes(b"")
-
-
-@pytest.fixture(scope="module")
-def stopped_comparison(tmp_path_factory, commands):
-    """The folder of a comparison of two systems over two seeds that was killed."""
-    folder = tmp_path_factory.mktemp("compare")
-    fresh_sqlite(folder, tmp_path_factory)
-    words = ["copy", "--smoke", "--name", "c", "--seeds", "2", "--seed", "4"]
-    words += ["--concurrency", "1"]  # a second worker would take seconds to start
-    words += ["--candidate", "lstm", "--candidate", "tardis:gumbel"]
-    settings = {**TINY, "task.test_sequences": 16}
-    words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    process = commands.start(folder, COMPARE, *words)
-    wait_for(lambda: len(events(folder / "sweeps" / "c")) >= 6, process)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait(60)
-    tear_snapshots(folder / "sweeps" / "c" / "ray" / "trials-0")
-    return folder
-
-
 @pytest.fixture(scope="module")
 def compared(commands, stopped_comparison, stopped_sweep):
     """The folder of the comparison after it was resumed, and all that was printed."""
-    code = commands.run(stopped_comparison, COMPARE, "--resume", "c")
-    output = printed(stopped_comparison)
+    folder = stopped_comparison.folder
+    code = commands.run(folder, COMPARE, "--resume", "c")
+    output = printed(folder)
     assert code == 0, output
-    return stopped_comparison, output
+    return folder, output
 
 
 def test_every_run_of_a_comparison_is_recorded_once_and_all_sides_agree(

@@ -77,7 +77,7 @@ def test_a_server_that_is_held_up_makes_no_second_run(
 
 
 def test_a_server_killed_in_the_middle(log: EventLog, server: Server) -> None:
-    events = sweep_events(trials=4, steps=60)
+    events = sweep_events(trials=4, steps=30)
     tracker = Tracker(log, server.uri, EXPERIMENT, "killed")
     tracker.start()
     longest = 0.0
@@ -95,4 +95,4 @@ def test_a_server_killed_in_the_middle(log: EventLog, server: Server) -> None:
     server.start()
     server.wait()
     assert tracker.close(PATIENCE) == 0, tracker.last_error
-    check_sweep(server.uri, trials=4, steps=60, sweep_id="killed")
+    check_sweep(server.uri, trials=4, steps=30, sweep_id="killed")

@@ -37,7 +37,7 @@ def make_model(
     An estimator may be followed by the name of one of its switches, as "straight-through learned".
     """
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # that of all devices takes milliseconds
         if kind == "lstm":
             model = MODELS.get("lstm")(D, LstmConfig(hidden=H, **options), None, None)
         else:

@@ -5,8 +5,9 @@ shell. A command that runs to its end may run in the server itself: all of these
 Forks come first, since a process that has started Ray can no longer be forked.
 
 Each line of standard input is a JSON list: `run`, folder, module of the command, its arguments;
-`start`, the same and the variables of its environment; or `wait`, process id. Each line of standard
-output is the answer: a process id or an exit code. What a command prints goes to `output.txt` in
+`start`, the same and the variables of its environment; `wait`, process id; or `imported`, names of
+modules. Each line of standard output is the answer: a process id, an exit code, or the modules that
+are imported. What a command prints goes to `output.txt` in
 its folder, or, if it was started, what it prints to standard error to `errors.txt`.
 """
 
@@ -61,6 +62,10 @@ class CommandServer:
     def run(self, folder: Path, command: str, *arguments: str) -> int:
         """Run a command in a folder; returns its exit code."""
         return int(self.ask("run", str(folder), command, arguments))
+
+    def imported(self, *modules: str) -> list[str]:
+        """Which of these modules the commands have imported."""
+        return list(self.ask("imported", modules))
 
     def start(
         self,
@@ -135,12 +140,16 @@ def _wait(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+def _imported(modules: list[str]) -> list[str]:
+    return [name for name in modules if name in sys.modules]
+
+
 if __name__ == "__main__":
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print must not be taken for an answer
     for module in sys.argv[1:]:
         import_module(module)
-    handlers = {"run": _run, "start": _start, "wait": _wait}
+    handlers = {"run": _run, "start": _start, "wait": _wait, "imported": _imported}
     for line in sys.stdin:
         name, *values = json.loads(line)
-        print(handlers[name](*values), file=answers, flush=True)
+        print(json.dumps(handlers[name](*values)), file=answers, flush=True)

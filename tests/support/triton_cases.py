@@ -17,9 +17,11 @@ import torch
 from tardis_core.kernels import gpu_check, select, triton_forward
 from tests.support.both_backends import difference, make_model, run
 
-SMALL = dict(D=3, H=5, K=4, A=2, C=3, P=3)
-ODD = dict(D=4, H=37, K=7, A=3, C=11, P=19, scale=0.3)
-SEVERAL_TILES = dict(D=2, H=6, K=5, A=3, C=4, P=2)
+# The interpreter takes a tenth of a second per step: the memory is full after two.
+SMALL = dict(D=3, H=5, K=2, A=2, C=3, P=3)
+STEPS = 3
+ODD = dict(D=4, H=37, K=3, A=3, C=11, P=19, scale=0.3)
+SEVERAL_TILES = dict(D=2, H=6, K=3, A=3, C=4, P=2)
 LEAST = dict(D=1, H=1, K=1, A=1, C=1, P=1)
 KINDS = ("lstm", "gumbel", "reinforce")
 THROUGH = ("straight-through", "reinmax", "gumbel-rao", "straight-through learned")
@@ -48,32 +50,32 @@ def modes():
         gates = {} if kind == "lstm" else {"reset_gates": reset}
         how = dict(mask=mask, carried=carried, noise=noise, pi_loss=pi_loss)
         options = dict(SMALL, layer_norm=norm, recurrent_dropout=0.3 * dropout, **gates)
-        yield f"{kind} {options} {how}", differ(kind, 5, 1, how, **options)
+        yield f"{kind} {options} {how}", differ(kind, STEPS, 1, how, **options)
 
 
 def through():
     """The straight-through estimators, each with a mask, a state and several tiles of cells."""
     for kind in THROUGH:
         how = dict(mask=True, carried=True)
-        yield kind, differ(kind, 5, 2, how, **SMALL)
+        yield kind, differ(kind, STEPS, 2, how, **SMALL)
     with mock.patch.object(triton_forward, "CELL_TILE", 8):
-        yield "tiles of cells", differ("gumbel-rao", 6, 1, {}, **SEVERAL_TILES)
+        yield "tiles of cells", differ("gumbel-rao", 4, 1, {}, **SEVERAL_TILES)
 
 
 def sizes():
     """Sequences shorter and longer than the memory, cells in several tiles, the least of sizes."""
-    for kind, T in (("gumbel", 1), ("reinforce", 7), ("gumbel", 9)):
-        yield f"{kind} odd T={T}", differ(kind, T, 1, {"carried": T == 7}, **ODD, layer_norm=True)
+    for kind, T in (("gumbel", 1), ("reinforce", 3), ("gumbel", 5)):
+        yield f"{kind} odd T={T}", differ(kind, T, 1, {"carried": T == 3}, **ODD, layer_norm=True)
     with mock.patch.object(triton_forward, "CELL_TILE", 8):  # two cells at a time
         for kind in ("gumbel", "reinforce"):
-            yield f"{kind} tiles of cells", differ(kind, 7, 1, {"mask": True}, **SEVERAL_TILES)
+            yield f"{kind} tiles of cells", differ(kind, 4, 1, {"mask": True}, **SEVERAL_TILES)
     yield "least", differ("gumbel", 3, 1, {"carried": True}, **LEAST)
     yield "no sequence", differ("gumbel", 3, 0, {}, **SMALL)
     with mock.patch.object(triton_forward, "GATE_TILE", 16):
-        yield "tiles of gates", differ("lstm", 4, 1, {"mask": True}, **ODD)
+        yield "tiles of gates", differ("lstm", 2, 1, {"mask": True}, **ODD)
     attached = make_model("reinforce", **SMALL)
     attached.estimator.attached = True
-    results = [run(attached, name, 6, 1, mask=True) for name in ("reference", "triton")]
+    results = [run(attached, name, STEPS, 1, mask=True) for name in ("reference", "triton")]
     yield "reinforce attached", difference(*results)[0]
 
 
@@ -85,7 +87,7 @@ def precision():
     )
     with mock.patch.dict(select.BACKENDS, triton=lower):
         for kind in KINDS:
-            yield f"{kind} lower", differ(kind, 4, 1, {"mask": True}, **SMALL, layer_norm=True)
+            yield f"{kind} lower", differ(kind, STEPS, 1, {"mask": True}, **SMALL, layer_norm=True)
     device = torch.device("cpu")
     yield "check", gpu_check.largest_difference(*gpu_check.problem(device, torch.float64))
 

@@ -28,9 +28,7 @@ STAGES = (
     (("tracking.delivery_worker", "execution.node", "ui"), {"torch", "ray", "optuna", "sklearn"}),
     # The doctor compares records, and trains nothing.
     (("doctor",), {"torch"}),
-    # Plots are drawn without pyplot, which takes a second to import.
-    (("evaluate", "inspect", "sample", "api"), {"matplotlib.pyplot"}),
-)
+)  # that none imports pyplot is in integration/test_sweep_end_to_end.py
 
 
 @pytest.mark.slow

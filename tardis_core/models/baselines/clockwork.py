@@ -10,6 +10,7 @@ A group listens to itself and to the slower ones, so W_H is block upper triangul
 Letters: B batch, T time, D input, H hidden, G groups.
 """
 
+import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -56,12 +57,13 @@ class Clockwork(SequenceModel):
         super().__init__()
         self.config = model
         hidden = torch.arange(model.hidden).tensor_split(model.groups)
+        firsts = itertools.accumulate([0, *map(len, hidden[:-1])])
         self.W_I = nn.Linear(inputs, model.hidden)
         # One block a group, from itself to the slowest: what is fixed to zero is no parameter.
         self.W_H = nn.ParameterList(
-            torch.empty(len(units), model.hidden - int(units[0])).uniform_(-1, 1)
-            * (model.hidden - int(units[0])) ** -0.5
-            for units in hidden
+            torch.empty(len(units), model.hidden - first).uniform_(-1, 1)
+            * (model.hidden - first) ** -0.5
+            for units, first in zip(hidden, firsts, strict=True)
         )
         periods = [torch.full((len(units),), 2**n) for n, units in enumerate(hidden)]
         self.register_buffer("period_H", torch.cat(periods), persistent=False)

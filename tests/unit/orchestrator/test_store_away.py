@@ -58,7 +58,9 @@ def test_what_waits_of_the_search_is_reported_before_its_confirmation(away, monk
     outcomes = iter([Outcome(True, waiting=3, refused=0), Outcome(False, waiting=0, refused=0)])
     monkeypatch.setattr(sweep_command.api, "run", lambda *_: next(outcomes))
     assert sweep_command.main(["--resume", "again"]) == 130
-    assert "python -m orchestrator.doctor again --fix" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "python -m orchestrator.doctor again --fix" in output
+    assert "python -m orchestrator.sweep --resume again" in output  # the confirmation was stopped
 
 
 def test_a_sweep_that_was_killed_before_its_study_was_made_is_examined(

@@ -34,6 +34,7 @@ def test_a_number_that_the_user_sets_decides(monkeypatch, given, count):
     assert threads.thread_count() == count
 
 
+@pytest.mark.slow
 def test_the_command_sets_the_wait_policy_before_torch_is_imported():
     code = (
         "import os, sys, tardis_core.train as train\n"

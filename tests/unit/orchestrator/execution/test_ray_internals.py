@@ -4,6 +4,7 @@ import inspect
 from types import SimpleNamespace
 
 import pytest
+from ray._private.node import Node
 from ray.tune.execution.tune_controller import TrialRunnerWrapper, TuneController
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
@@ -64,6 +65,22 @@ def test_the_head_is_contacted_with_the_token_and_without_a_warning(monkeypatch)
     monkeypatch.setattr(ray_internals, "GcsClient", lambda address: calls.append(address))
     ray_internals.contact_head("head:6379")
     assert calls == ["enabled, warns: False", "head:6379"]
+
+
+def test_ray_starts_all_its_processes_with_these_methods_and_a_sweep_leaves_out_three():
+    """That a sweep runs without them is in integration/test_sweep_end_to_end.py."""
+    started = {name for name in vars(Node) if name.startswith("start_")}
+    skipped = {"start_monitor", "start_api_server", "start_log_monitor"}
+    assert started >= skipped
+    before = {name: getattr(Node, name) for name in started}
+    with ray_internals.starting_few_processes():
+        assert {name for name in started if getattr(Node, name) is not before[name]} == skipped
+        node = object.__new__(Node)
+        node.start_monitor()
+        node.start_log_monitor()
+        node.start_api_server(include_dashboard=False, raise_on_failure=False)
+        assert node._webui_url is None
+    assert {name: getattr(Node, name) for name in started} == before
 
 
 def test_a_searcher_that_saves_nothing_leaves_no_file(tmp_path):

@@ -123,6 +123,7 @@ def test_the_newest_content_that_can_be_read_is_two_steps_old():
     torch.testing.assert_close(content_NC[newest_N], known[newest_N])
 
 
+@pytest.mark.slow
 def test_a_stopped_training_of_gradient_flow_continues_where_it_was(tmp_path):
     whole = gradient_flow._trained("lstm", Request("smoke", tmp_path / "whole"))
     stopped = tmp_path / "stopped" / "runs" / "lstm"
@@ -257,6 +258,7 @@ def test_the_comparisons_of_a_table_run_on_the_gpus_of_the_cluster(
     assert plan.gpus_per_trial == gpus
 
 
+@pytest.mark.slow
 def test_estimator_quality_judges_every_estimator_at_every_stage():
     folder, summary = run("estimator-quality")
     table = pd.read_csv(folder / "quality.csv")

@@ -2,12 +2,15 @@
 
 import pytest
 
+from orchestrator.planning import sizing
 from orchestrator.planning.arguments import comparison_options
 from orchestrator.planning.configs import trial_config
 from orchestrator.planning.planner import plan_from
 from orchestrator.planning.sizing import count_parameters, hidden_size
-from tardis_core.build import build_task
+from tardis_core.build import build_network, build_task, load_data
+from tardis_core.config import make_config
 from tardis_core.errors import UserError
+from tardis_core.models.base import MODELS as REGISTERED
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +40,31 @@ def test_every_model_gets_about_the_parameters_that_were_asked_for():
     hidden = [each.settings["model.hidden"] for each in sized.candidates]
     assert len(set(hidden)) > 3
     assert [each.label for each in sized.candidates][-1] == "tardis reinforce"
+
+
+@pytest.fixture
+def built_on(monkeypatch):
+    """The devices of the networks that are built to be counted."""
+    devices = []
+
+    def build(*arguments):
+        network = build_network(*arguments)
+        devices.append(next(network.parameters()).device.type)
+        return network
+
+    monkeypatch.setattr(sizing, "build_network", build)
+    return devices
+
+
+def test_parameters_are_counted_without_initial_weights(built_on):
+    base = make_config("snli", scale="smoke")
+    signature = build_task(base, load_data(base, None, "standin")).signature
+    for model in REGISTERED.names():
+        config = make_config("snli", model, scale="smoke", overrides={"model.hidden": 8})
+        network = build_network(config, signature)
+        expected = sum(each.numel() for each in network.parameters())
+        assert count_parameters(config, signature) == expected, model
+    assert set(built_on) == {"meta"}
 
 
 def test_the_papers_rows_are_sized_too():

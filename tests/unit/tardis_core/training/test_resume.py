@@ -226,6 +226,13 @@ def test_ctrl_c_saves_prints_how_to_resume_and_loses_nothing(server, tmp_path, u
     assert_equal(folder, uninterrupted)
 
 
+@pytest.mark.slow
+def test_a_training_does_not_import_the_compiler_of_pytorch(server, tmp_path):
+    """It would take two seconds, in every worker of a sweep."""
+    assert server.run(tmp_path, TRAIN, *command_line({}), "--out", "run") == 0
+    assert server.imported("torch", "torch._dynamo", "sympy") == ["torch"]
+
+
 # The command, in this process
 
 
