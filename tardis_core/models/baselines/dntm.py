@@ -160,15 +160,15 @@ class Dntm(SequenceModel):
         return DntmState(controller, content_BKC, v_BK, v_BK)
 
     def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> DntmNoise:
-        read_TBK = write_TBK = None
-        spare: Sequence[Tensor | None] = (None, None)
+        read_TBK = write_TBK = read_spare_TBSK = write_spare_TBSK = None
         if self.estimator is not None:
             cells = (2, *x_TBD.shape[:2], self.memory_config.cells)
             both, both_spare = self.estimator.draw_noise(cells, x_TBD, generator)
             read_TBK, write_TBK = both.unbind()
-            spare = spare if both_spare is None else both_spare.unbind()
+            if both_spare is not None:
+                read_spare_TBSK, write_spare_TBSK = both_spare.unbind()
         dropout_TBH = recurrent_dropout(self.config, x_TBD, generator)
-        return DntmNoise(read_TBK, write_TBK, dropout_TBH, *spare)
+        return DntmNoise(read_TBK, write_TBK, dropout_TBH, read_spare_TBSK, write_spare_TBSK)
 
     def forward(
         self,
@@ -182,7 +182,7 @@ class Dntm(SequenceModel):
         *sequences, soft = noise or DntmNoise()
         step = partial(self.step, soft=soft)
         (h, r, *choices), state = unroll(step, over + sequences, state, mask_TB)
-        return Hidden(h, r, self._reads(*choices, soft)), state
+        return Hidden(h, r, self._reads(choices, soft)), state
 
     def step(
         self,
@@ -220,8 +220,9 @@ class Dntm(SequenceModel):
         """A head's logits, from what gradients of the choice may flow back to."""
 
         def seen(tensor: Tensor) -> Tensor:
-            exact = soft or self.estimator is None
-            return tensor if exact else self.estimator.addressing_view(tensor)
+            if soft or self.estimator is None:
+                return tensor
+            return self.estimator.addressing_view(tensor)
 
         return head(seen(h_BH), self.address_KA, seen(state.content_BKC), seen(v_BK))
 
@@ -239,16 +240,11 @@ class Dntm(SequenceModel):
         alpha_B1 = torch.sigmoid(alpha_h_B1 + alpha_x_B1)
         return torch.sigmoid(erase_BC), torch.relu(zh_BC + alpha_B1 * zx_BC)
 
-    def _reads(
-        self,
-        read_pi_TBK: Tensor,
-        read_TBK: Tensor,
-        write_pi_TBK: Tensor,
-        write_TBK: Tensor,
-        soft: bool,
-    ) -> Reads | None:
+    def _reads(self, choices: Sequence[Tensor], soft: bool) -> Reads | None:
+        """What was read and written, of the discrete form."""
         if not self.discrete:
             return None
+        read_pi_TBK, read_TBK, write_pi_TBK, write_TBK = choices
         cells = read_TBK.argmax(-1), write_TBK.argmax(-1)
         return Reads(read_pi_TBK, *cells, write_pi_TBK, soft)
 
