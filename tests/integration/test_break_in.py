@@ -14,14 +14,11 @@ import pytest
 from orchestrator.execution.cluster import RAY_SETTINGS
 from orchestrator.tracking.mlflow_store import prepare_store
 from tardis_core.errors import UserError
-from tests.support import command_server
-from tests.support.command_server import CommandServer, StartedCommand
 from tests.support.mlflow_stores import EXPERIMENT, PATIENCE, fresh_sqlite, wait_for
 from tests.support.servers import Server, free_port
 
 TOKEN, OTHER = "a" * 64, "b" * 64
 PASSWORD = "correct horse battery"
-SWEEP = "orchestrator.sweep_command"
 
 
 def alone(home: Path, **variables: str) -> dict[str, str]:
@@ -56,31 +53,26 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         shutil.rmtree(own, ignore_errors=True)
 
 
-@pytest.fixture(scope="module")
-def commands() -> Iterator[CommandServer]:
-    with command_server.running(SWEEP) as server:
-        yield server
-
-
-def sweep(server: CommandServer, folder: Path, *arguments: str, **variables: str) -> StartedCommand:
+def sweep(folder: Path, address: str, **variables: str) -> subprocess.Popen[str]:
+    arguments = ["copy", "--smoke", "--trials", "1", "--address", address]
     folder.mkdir()
-    words = ("copy", "--smoke", "--trials", "1", *arguments)
-    return server.start(folder, SWEEP, *words, environment=alone(folder, **variables))
+    return subprocess.Popen(
+        [sys.executable, "-m", "orchestrator.sweep", *arguments],
+        cwd=folder,
+        env=alone(folder, PYTHONPATH=os.pathsep.join(sys.path), **variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
-def test_no_token_and_a_wrong_token_are_reported_in_one_line(
-    cluster: str, commands: CommandServer, tmp_path: Path
-) -> None:
-    address, wrong = ("--address", cluster), {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": OTHER}
-    started = {
-        "ours is missing": sweep(commands, tmp_path / "none", *address),
-        "ours does not match": sweep(commands, tmp_path / "wrong", *address, **wrong),
-    }
-    codes = {expected: process.wait(PATIENCE) for expected, process in started.items()}
-    for folder, (expected, code) in zip(("none", "wrong"), codes.items(), strict=True):
-        text = (tmp_path / folder / "errors.txt").read_text()
+def test_no_token_and_a_wrong_token_are_reported_in_one_line(cluster: str, tmp_path: Path) -> None:
+    none = sweep(tmp_path / "none", cluster)
+    wrong = sweep(tmp_path / "wrong", cluster, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=OTHER)
+    for process, expected in ((none, "ours is missing"), (wrong, "ours does not match")):
+        _, text = process.communicate(timeout=PATIENCE)
         lines = [line for line in text.splitlines() if line.startswith("error: ")]
-        assert code == 2, text
+        assert process.returncode == 2, text
         assert len(lines) == 1
         assert f"asks for a token, and {expected}" in lines[0]
         assert TOKEN not in text
@@ -89,14 +81,14 @@ def test_no_token_and_a_wrong_token_are_reported_in_one_line(
     assert not list(tmp_path.glob("*/mlflow.db"))  # nothing half-written
 
 
-def test_the_right_token_gets_in(cluster: str, commands: CommandServer, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text(TOKEN)
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(tmp_path / "token")}
-    words = ("--address", cluster, "--dry-run")
-    process = sweep(commands, tmp_path / "right", *words, **token)
-    assert process.wait(PATIENCE) == 0, (tmp_path / "right" / "errors.txt").read_text()
-    output = (tmp_path / "right" / "output.txt").read_text()
-    assert f"1 CPUs, 0 GPUs at {cluster}" in output
+def test_the_right_token_gets_in(cluster: str, tmp_path: Path) -> None:
+    name = "check_reachable"
+    check_reachable = f"from orchestrator.execution.cluster import {name}; {name}('{cluster}')"
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    env = alone(tmp_path, PYTHONPATH=os.pathsep.join(sys.path), RAY_AUTH_MODE="token")
+    env["RAY_AUTH_TOKEN_PATH"] = str(token)
+    subprocess.run([sys.executable, "-c", check_reachable], env=env, check=True, timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")
