@@ -1,4 +1,4 @@
-"""What it costs on a quiet machine that threads sleep while they wait, instead of spinning.
+"""What it costs, or saves, that threads sleep while they wait, instead of spinning.
 
 OpenMP reads OMP_WAIT_POLICY once, so every measurement has a process of its own; the policies
 take turns, so that disturbances affect all equally.
@@ -74,7 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for _ in range(options.rounds):
         for name in POLICIES:
             times[name].append(measure(name, options.threads, options.seconds))
-    print(f"{machine()}, {options.threads} threads, median of {options.rounds} rounds\n")
+    load = os.getloadavg()[1]
+    print(
+        f"{machine()}, {options.threads} threads, median of {options.rounds} rounds, load {load}\n"
+    )
     print(table(times))
     return 0
 
