@@ -56,3 +56,9 @@ def test_a_kernel_returns_what_the_readable_model_returns():
     hidden, expected = theirs(x, None, None, noise)[0], mine(x, None, None, noise)[0]
     torch.testing.assert_close(hidden.h_TBH, expected.h_TBH, rtol=0, atol=1e-10)
     assert torch.equal(hidden.reads.read_TB, expected.reads.read_TB)
+
+
+def test_its_reads_are_all_that_it_chooses():
+    model = make_tardis()
+    assert (model.discrete, model.reads_alone, model.two_parts) == (True, True, False)
+    assert list(model.choosing()) == [model.addressing]
