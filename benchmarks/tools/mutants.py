@@ -39,10 +39,6 @@ _KERNEL_TESTS = (
     f"{CORE}/kernels/test_kernel_equality.py",
     f"{CORE}/kernels/test_backend_choice.py",
 )
-_TRAINING_TESTS = tuple(
-    f"{CORE}/training/test_{name}.py"
-    for name in ("objective", "loop", "microbatches", "checkpoint", "precision", "resume")
-)
 _BOUNDS = f"{CORE}/test_setting_bounds.py"
 # The modules, and the tests that must notice a mistake in them.
 TARGETS: Mapping[str, Sequence[str]] = {
@@ -56,7 +52,7 @@ TARGETS: Mapping[str, Sequence[str]] = {
     "tardis_core/models/memory.py": _model_tests("memory", "addressing"),
     "tardis_core/models/network.py": _model_tests("network", "heads"),
     "tardis_core/models/tardis.py": (
-        *_model_tests("memory", "addressing", "against_numpy"),
+        *_model_tests("tardis", "memory", "addressing", "against_numpy"),
         _BOUNDS,
     ),
     "tardis_core/models/tardis_tensors.py": _KERNEL_TESTS,
@@ -92,7 +88,7 @@ TARGETS: Mapping[str, Sequence[str]] = {
         f"{CORE}/training/test_counterfactual.py",
         f"{CORE}/training/test_objective.py",
     ),
-    "tardis_core/training/loop.py": (*_TRAINING_TESTS, f"{CORE}/models/test_vary_cells.py"),
+    "tardis_core/training/loop.py": (f"{CORE}/training/test_loop.py",),
     "tardis_core/training/objective.py": (
         f"{CORE}/training/test_objective.py",
         f"{CORE}/estimators/test_reinforce.py",

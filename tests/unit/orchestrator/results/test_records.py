@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.results.records import OUTCOME_COLUMNS, Records
+from orchestrator.results.records import OUTCOME_COLUMNS, Records, TrialRecord
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import Metrics, SweepStarted, SweepTags, TrialEnded, TrialStarted
 from tests.support.sweep_logs import (
@@ -189,6 +189,17 @@ def test_the_best_row_of_a_trial_is_a_row_of_it():
     trial = Records.load(plan).trials[0]
     assert trial.best_row("bce", "lower") == trial.rows[1]
     assert trial.best_row("other", "lower") is None
+
+
+def test_in_a_race_the_validations_of_all_seeds_decide():
+    rows = [{"step": step, "valid_bce": value} for step, value in ((20, 0.1), (40, 0.3), (60, 0.2))]
+    params = {"training.updates": "40"}
+    alone, race = TrialRecord(0, params, rows=rows), TrialRecord(0, params, rows=rows)
+    race.tags["race"] = "true"
+    assert alone.best_row("bce", "lower")["step"] == 20
+    assert race.best_row("bce", "lower")["step"] == 60
+    race.params = {}  # of a log that does not say how long it trains
+    assert race.best_row("bce", "lower")["step"] == 20
 
 
 def run_of(plan, label, seed, valid, test=None, ending=COMPLETE):

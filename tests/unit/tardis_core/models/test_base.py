@@ -9,6 +9,7 @@ from torch import Tensor, nn, tensor
 from tardis_core.kernels import Needs
 from tardis_core.models.base import (
     ModelConfig,
+    Reads,
     SequenceModel,
     declared,
     flatten_state,
@@ -97,6 +98,10 @@ def test_a_model_makes_no_choices_and_has_no_memory_and_no_kernel_by_itself():
     assert (model.discrete, model.reads_alone, model.two_parts) == (False, False, False)
     assert (model.read_width, model.output_width) == (0, 7)
     assert (model.kernel_needs(), model.choosing(), model.Memory) == (Needs(), (), None)
+
+
+def test_reads_are_of_one_cell_unless_a_model_says_that_it_mixes_them():
+    assert not Reads(torch.zeros(1), torch.zeros(1), torch.zeros(1)).soft
 
 
 def test_what_a_class_declares_does_not_count_for_its_subclasses():

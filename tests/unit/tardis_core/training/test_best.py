@@ -66,3 +66,9 @@ def test_the_phase_starts_where_the_cells_begin_to_vary():
 def test_without_a_phase_every_validation_counts():
     first = {"update": 1, "valid_m": 1.0}
     assert best_row([first, {"update": 2, "valid_m": 2.0}], "valid_m", "lower") == first
+
+
+def test_in_a_race_the_validations_of_the_first_seed_alone_come_before_all_others():
+    settings = {"training.updates": 40, "memory.vary_cells_from": 0.75}
+    assert phase_start(settings, race=True) == 70
+    assert phase_start({"training.updates": 40}, race=True) == 40

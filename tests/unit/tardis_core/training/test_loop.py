@@ -134,6 +134,12 @@ def test_a_model_is_told_of_every_batch_before_and_after(monkeypatch):
     ]
 
 
+def test_copies_need_sequences_that_start_anew():
+    config = tiny("ptb", estimator="rloo")
+    with pytest.raises(UserError, match=r"estimator\.copies=\d needs sequences that start anew"):
+        Trainer(config, load_data(config, None, "standin"))
+
+
 def test_a_run_that_does_not_fit_into_memory_is_refused(monkeypatch):
     monkeypatch.setattr(memory_need, "total_bytes", lambda: 1.0)
     with pytest.raises(UserError, match=r"training needs at least .* of memory"):
