@@ -80,7 +80,7 @@ TARGETS: Mapping[str, Sequence[str]] = {
     **{
         f"tardis_core/training/{name}.py": (f"{CORE}/training/test_{name}.py", _BOUNDS)
         for name in (
-            *("best", "checkpoint", "memory_need", "microbatches", "precision", "schedule"),
+            *("adam", "best", "checkpoint", "memory_need", "microbatches", "precision", "schedule"),
             *("run_folder", "tensorboard"),
         )
     },

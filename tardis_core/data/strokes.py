@@ -83,15 +83,14 @@ def _load_real(paths: Mapping[str, Path]) -> StrokeDigits:
 
 
 @cache
-def _standin_sources() -> dict[str, _Source]:
-    return {
-        split: _Source(*standin_digits.make_images(STANDIN_SIZES[split], seed))
-        for seed, split in enumerate(SPLITS)
-    }
+def _standin_source(count: int, seed: int) -> _Source:
+    return _Source(*standin_digits.make_images(count, seed))
 
 
 def _load_standin() -> StrokeDigits:
-    sources = _standin_sources()
+    sources = {
+        split: _standin_source(STANDIN_SIZES[split], seed) for seed, split in enumerate(SPLITS)
+    }
     contents = [hashlib.sha256(s.images.tobytes()).hexdigest() for s in sources.values()]
     digits = _cached(contents, lambda: sources)
     origin = "pen strokes of digits drawn by tardis_core.data.standin_digits"

@@ -135,7 +135,7 @@ def test_a_comparison_trains_every_candidate_with_one_seed_before_the_next():
 def test_each_kind_says_how_its_trials_are_trained_and_what_it_is():
     search = make_plan("one", seeds_per_trial=3, aggregate="mean")
     comparison = comparison_plan("two", test=True, confirms="one")
-    assert search.protocol == (3, "mean", False)
+    assert search.protocol == (3, "mean", False, False)
     assert (comparison.protocol.seeds, comparison.protocol.test) == (1, True)
     assert search.tags == {"task": "copy", "scale": "smoke", "kind": "search"}
     assert comparison.tags["kind"] == "comparison"
