@@ -128,6 +128,7 @@ def test_a_driver_that_comes_back_resumes_the_same_configuration(tmp_path):
     asked = before.suggest("a")
     after = make(tmp_path)  # knows nothing of "a"
     assert after.suggest("b") == asked
+    assert after.suggest("b") == asked  # Ray may ask twice
     assert after.suggest("c")["number"] == 1
     assert len(study(tmp_path).trials) == 2
 

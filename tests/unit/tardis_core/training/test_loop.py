@@ -138,6 +138,8 @@ def test_copies_need_sequences_that_start_anew():
     config = tiny("ptb", estimator="rloo")
     with pytest.raises(UserError, match=r"estimator\.copies=\d needs sequences that start anew"):
         Trainer(config, load_data(config, None, "standin"))
+    config = tiny("ptb", estimator="gumbel")
+    assert Trainer(config, load_data(config, None, "standin")).update == 0  # accepted
 
 
 def test_a_run_that_does_not_fit_into_memory_is_refused(monkeypatch):
@@ -156,6 +158,7 @@ def test_gradients_of_different_updates_do_not_add_up():
     again.step()
     for one, other in zip(trainer.network.parameters(), again.network.parameters(), strict=True):
         assert torch.equal(one.grad, other.grad)
+        assert torch.equal(one, other)  # the averages of Adam are restored as well
 
 
 def test_training_lowers_the_loss():
