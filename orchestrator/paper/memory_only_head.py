@@ -88,13 +88,14 @@ class MemoryOnlyHead(Reproduction):
 
     def run(self, request: Request) -> Outcome:
         data = load_data(_config(request, attached=False), request.data_dir, request.data)
-        measured = {
-            name: _measure(name, _config(request, attached), data, request)
-            for name, attached in MODELS.items()
-        }
         counted = {"with x_{t-1}": _counted(data, None), "without x_{t-1}": _counted(data, 2)}
-        table = request.folder / "heads.csv"
-        _table(measured).to_csv(table, index=False)
+        for context, bpc in counted.items():
+            print(f"  n-gram model {context}: {bpc:.3f}", flush=True)
+        measured, table = {}, request.folder / "heads.csv"
+        for name, attached in MODELS.items():
+            measured[name] = _measure(name, _config(request, attached), data, request)
+            # Written at once: a run that is stopped keeps what it has measured.
+            _table(measured).to_csv(table, index=False)
         rows = [
             Row(f"n-gram model {context}", f"{bpc:.3f}", "") for context, bpc in counted.items()
         ]
@@ -243,6 +244,8 @@ def _table(measured: Mapping[str, Measured]) -> pd.DataFrame:
     rows = []
     for name, each in measured.items():
         rows += [{"model": name, "sees": sees, **heads} for sees, heads in each.fitted.items()]
+        rows.append({"model": name, "sees": "the memory-only head", "as trained": each.memory_only})
+        rows.append({"model": name, "sees": "the model's own head", "as trained": each.own})
     return pd.DataFrame(rows)
 
 

@@ -102,7 +102,11 @@ def test_the_memory_only_head_is_measured_on_more_and_more_knowledge(monkeypatch
     monkeypatch.setattr(memory_only_head, "ORDERS", (3,))
     folder, summary = run("memory-only-head")
     table = pd.read_csv(folder / "heads.csv").set_index(["model", "sees"])
-    assert set(table.columns) == {"additive", "hidden layer"}
+    assert set(table.columns) == {"additive", "hidden layer", "as trained"}
+    assert set(table["as trained"].dropna().loc["attached"].index) == {
+        "the memory-only head",
+        "the model's own head",
+    }
     detached = table.loc["detached", "additive"]
     assert detached["x_t, h_{t-1}"] < detached["x_t, h_{t-2}"] < detached["x_t alone"]
     assert "% of the reads are 2 steps old, the newest possible" in summary
