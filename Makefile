@@ -2,7 +2,7 @@
 # make test       install everything in .venv (once), then lint and run all tests
 # make test-fast  the fast unit tests alone
 # make lint       ruff, mypy and import-linter
-# make mutants    make small mistakes in a copy and see whether the tests notice (not part of make test)
+# make mutants    make small mistakes and see whether the tests notice (not part of make test)
 # make audit      check the versions of constraints.txt for known vulnerabilities (needs a network)
 # make clean      remove the installation
 
