@@ -5,7 +5,7 @@ shell. A command that runs to its end may run in the server itself: all of these
 Forks come first, since a process that has started Ray can no longer be forked.
 
 Each line of standard input is a JSON list: `run`, folder, module of the command, its arguments;
-`start`, the same and the variables of its environment; `wait`, process id; or `imported`, names of
+`start`, the same and the variables of its environment; `poll`, process id; or `imported`, names of
 modules. Each line of standard output is the answer: a process id, an exit code, or the modules that
 are imported. What a command prints goes to `output.txt` in
 its folder, or, if it was started, what it prints to standard error to `errors.txt`.
@@ -33,7 +33,7 @@ class StartedCommand:
     def poll(self) -> int | None:
         """The exit code, negative for a signal, or None while it runs."""
         if self.returncode is None and is_zombie(self.pid):
-            self.returncode = self._server.ask("wait", self.pid)
+            self.returncode = self._server.ask("poll", self.pid)
         return self.returncode
 
     def wait(self, timeout: float) -> int:
@@ -99,7 +99,10 @@ def running(*commands: str) -> Iterator[CommandServer]:
 
 
 def is_zombie(pid: int) -> bool:
-    """Whether a child process has ended and waits for somebody to ask for its exit code."""
+    """Whether a child process seems to have ended and to wait to be asked for its exit code.
+
+    So does, for a moment, a process that replaces itself by another program from a thread.
+    """
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
@@ -136,8 +139,10 @@ def _start(
         os._exit(code)
 
 
-def _wait(pid: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def _poll(pid: int) -> int | None:
+    """The exit code of a process, or None while it runs."""
+    ended, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if ended else None
 
 
 def _imported(modules: list[str]) -> list[str]:
@@ -149,7 +154,7 @@ if __name__ == "__main__":
     os.dup2(2, 1)  # what libraries print must not be taken for an answer
     for module in sys.argv[1:]:
         import_module(module)
-    handlers = {"run": _run, "start": _start, "wait": _wait, "imported": _imported}
+    handlers = {"run": _run, "start": _start, "poll": _poll, "imported": _imported}
     for line in sys.stdin:
         name, *values = json.loads(line)
         print(json.dumps(handlers[name](*values)), file=answers, flush=True)
