@@ -59,7 +59,7 @@ class Clockwork(SequenceModel):
         hidden = torch.arange(model.hidden).tensor_split(model.groups)
         firsts = itertools.accumulate([0, *map(len, hidden[:-1])])
         self.W_I = nn.Linear(inputs, model.hidden)
-        # One block a group, from itself to the slowest: what is fixed to zero is no parameter.
+        # One block per group, from itself to the slowest: what is fixed to zero is no parameter.
         self.W_H = nn.ParameterList(
             torch.empty(len(units), model.hidden - first).uniform_(-1, 1)
             * (model.hidden - first) ** -0.5
