@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 RUNS = """
     SELECT r.run_uuid, r.status, t.value FROM runs r
@@ -69,13 +69,50 @@ def missing(steps: list[int]) -> list[int]:
 
 
 def ended_in_study(journal: Path) -> int:
-    """How many trials of an Optuna journal have ended: state 1, 2 or 3 of a log of kind 6."""
-    ended = set()
+    """How many trials of an Optuna journal have ended: their last state is 1, 2 or 3.
+
+    Logs of kind 4 create a trial, in any state; logs of kind 6 change its state.
+    """
+    states: dict[int, int] = {}
     for line in journal.read_text().splitlines() if journal.exists() else ():
         log = json.loads(line)
-        if log["op_code"] == 6 and log["state"] in (1, 2, 3):
-            ended.add(log["trial_id"])
-    return len(ended)
+        if log["op_code"] == 4:
+            states[len(states)] = log.get("state", 0)
+        elif log["op_code"] == 6:
+            states[log["trial_id"]] = log["state"]
+    return sum(state in (1, 2, 3) for state in states.values())
+
+
+class Answers(NamedTuple):
+    """What became of the requests of `orchestrator.control`."""
+
+    lost: list[str]
+    doubled: list[str]
+    enqueued: int  # requests for a trial that were obeyed
+
+
+def examine_requests(folder: Path) -> Answers:
+    """Compare the requests to a sweep with the answers in its event log: one for each."""
+    asked = [each["id"] for each in _lines(folder / "control.jsonl")]
+    answers = [each for each in _lines(folder / "tracking.jsonl") if each["event"] == "Controlled"]
+    counts = Counter(each["request"] for each in answers)
+    lost = [f"request {each} has no answer" for each in asked if not counts[each]]
+    doubled = [f"request {each}: {counts[each]} answers" for each in asked if counts[each] > 1]
+    obeyed = [each for each in answers if each["action"] == "enqueue" and not each["refused"]]
+    return Answers(lost, doubled, len(obeyed))
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file with one per line."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def runs_with_parameter(database: Path, key: str, value: str) -> int:
+    """How many runs of a store have a parameter with this value."""
+    with closing(sqlite3.connect(database)) as connection:
+        query = "SELECT count(*) FROM params WHERE key = ? AND value = ?"
+        (count,) = connection.execute(query, (key, value)).fetchone()
+    return int(count)
 
 
 def running_in_rdb(database: Path) -> list[str]:

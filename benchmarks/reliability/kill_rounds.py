@@ -6,7 +6,9 @@
 
 Each round runs in a folder of its own: start, kill one part at a random moment of its life, wait,
 resume by the documented command until it ends, and look at the databases and files, by SQL alone.
-Rounds are kept in `rounds.jsonl` below --out, and a round that is there is not run again.
+Rounds take turns at the lives below: a search with its confirmation, one that is extended by
+trials, one that promotes and is controlled and trained longer, and a comparison. Rounds are kept
+in `rounds.jsonl` below --out, and a round that is there is not run again.
 """
 
 import argparse
@@ -21,12 +23,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.reliability.checks import ended_in_study, examine, running_in_rdb
-from tests.support.real_sweeps import tiny_sweep
+from benchmarks.reliability.checks import (
+    ended_in_study,
+    examine,
+    examine_requests,
+    running_in_rdb,
+    runs_with_parameter,
+)
+from tests.support.real_sweeps import TINY, tiny_sweep
 from tests.support.servers import Server
 from tests.support.victims import descendants, victims
 
@@ -39,6 +47,10 @@ PARTS_OF = {
     "optuna": ("driver", "group"),
 }
 TRIALS, MORE, SEEDS = 6, 2, 2
+LIVES = ("confirmation", "extension", "promotion", "comparison")
+CANDIDATES = ("lstm", "tardis:gumbel")
+# A value that no sampler draws: the trial that somebody asks for while the sweep runs.
+ENQUEUED = {"training.learning_rate": "0.0023456"}
 HANG_SECONDS = 600  # nothing that is alive takes longer, even on a busy machine
 STARTS = 4  # at most, by hand: the first, and resumes
 
@@ -50,6 +62,7 @@ class Round:
     stack: str
     part: str
     number: int
+    life: str  # of ours; the stock stacks have one
     moment: str  # when the kill came
     codes: list[int | None]  # exit codes of all starts; None: it hung
     lost: list[str]
@@ -64,30 +77,39 @@ class Round:
         return bool(self.lost or self.doubled or self.running or None in self.codes)
 
 
-def commands(stack: str, folder: Path, uri: str) -> list[list[str]]:
-    """The commands of the life of a sweep: each is started again until it ends well."""
+def commands(stack: str, life: str, folder: Path, uri: str) -> list[list[str]]:
+    """The commands of a life: each is started again until it ends well."""
     python = [sys.executable, "-m"]
     if stack != "ours":
         module = f"benchmarks.reliability.stock_{stack}"
         return [[*python, module, str(folder), "--trials", str(TRIALS)]]
-    tracking = ["--tracking-uri", uri] if uri else []
-    first = [*python, "orchestrator.sweep", *tiny_sweep("s", TRIALS), *tracking]
-    return [
-        [*first, "--confirm-seeds", str(SEEDS), "--set", "task.test_sequences=16"],
-        [*python, "orchestrator.sweep", "--extend", "s", "--trials", f"+{MORE}"],
-    ]
+    sweep, tracking = [*python, "orchestrator.sweep"], ["--tracking-uri", uri] if uri else []
+    search = [*sweep, *tiny_sweep("s", TRIALS), *tracking]
+    match life:
+        case "confirmation":
+            few = ["--set", "task.test_sequences=16"]
+            return [[*search, "--confirm-seeds", str(SEEDS), *few]]
+        case "extension":
+            return [search, [*sweep, "--extend", "s", "--trials", f"+{MORE}"]]
+        case "promotion":
+            longer = [*sweep, "--extend", "s", "--updates", str(2 * TINY["training.updates"])]
+            return [[*search, "--scheduler", "promote"], longer]
+        case _:
+            words = [word for each in CANDIDATES for word in ("--candidate", each)]
+            words += [word for key, value in TINY.items() for word in ("--set", f"{key}={value}")]
+            words += ["--smoke", "--name", "s", "--seeds", str(TRIALS // len(CANDIDATES))]
+            return [[*python, "orchestrator.compare", "copy", *words, *tracking]]
 
 
-def again(command: list[str], folder: Path) -> list[str]:
+def again(command: list[str], place: int, folder: Path) -> list[str]:
     """The command that continues after a kill: the same again if it had not begun.
 
-    Ours has begun if the plan has its trials; the stock stacks always repeat the command.
+    Ours has begun if the plan counts its extension; the stock stacks always repeat the command.
     """
     plan = folder / "sweeps" / "s" / "sweep.json"
-    if "orchestrator.sweep" not in command or not plan.exists():
+    if not command[2].startswith("orchestrator.") or not plan.exists():
         return command
-    wanted = TRIALS + (MORE if "--extend" in command else 0)
-    begun = json.loads(plan.read_text())["trials"] == wanted
+    begun = json.loads(plan.read_text()).get("part", 0) == place
     return [*command[:3], "--resume", "s"] if begun else command
 
 
@@ -101,15 +123,7 @@ class Life:
 
     def run(self, command: list[str], kill_after: float | None) -> bool:
         """Run a command to its end, with a kill after so many seconds; whether it ended well."""
-        with open(self.folder / "output.txt", "ab") as output:
-            process = subprocess.Popen(
-                command,
-                cwd=self.folder,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+        process = self._start(command)
         if kill_after is not None:
             self._kill(process, kill_after)
         try:
@@ -118,6 +132,21 @@ class Life:
             self.codes.append(None)
             self._end(process)
         return self.codes[-1] == 0
+
+    def control(self, *words: str) -> int:
+        """Ask the sweep for something, as from another terminal; 0 if it was asked."""
+        return self._start([sys.executable, "-m", "orchestrator.control", "s", *words]).wait()
+
+    def _start(self, command: list[str]) -> "subprocess.Popen[bytes]":
+        with open(self.folder / "output.txt", "ab") as output:
+            return subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
 
     def _kill(self, process: "subprocess.Popen[bytes]", after: float) -> None:
         """Kill the part as soon as it exists after the moment."""
@@ -162,31 +191,58 @@ def run_round(stack: str, part: str, number: int, seed: int, longest: float) -> 
     """Run one life with one kill at a random moment, and look at what is left."""
     began, rng = time.monotonic(), random.Random(f"{seed}, {stack}, {part}, {number}")
     folder = Path(tempfile.mkdtemp(prefix=f"kill-{stack}-{part}-"))
+    kind = LIVES[(number + PARTS.index(part)) % len(LIVES)] if stack == "ours" else "search"
     with tracking_server(folder, part == "server") as server:
         life = Life(folder, part, rng)
-        every = commands(stack, folder, server.uri if server else "")
+        every = commands(stack, kind, folder, server.uri if server else "")
         killed = rng.randrange(len(every))
-        for place, command in enumerate(every):
-            after = rng.uniform(1, longest) if place == killed else None
-            if server is not None and after is not None:
-                _restart(server, after, life)
-                after = None
-            well = life.run(command, after)
-            for _ in range(STARTS - 1):
-                if well or life.codes[-1] is None:
-                    break
-                well = life.run(again(command, folder), None)
-    lost, doubled, running = _examine(stack, folder)
+        with requests_from_outside(life, rng) if kind == "promotion" else nullcontext():
+            for place, command in enumerate(every):
+                after = rng.uniform(1, longest) if place == killed else None
+                if server is not None and after is not None:
+                    _restart(server, after, life)
+                    after = None
+                well = life.run(command, after)
+                for _ in range(STARTS - 1):
+                    if well or life.codes[-1] is None:
+                        break
+                    well = life.run(again(command, place, folder), None)
+    lost, doubled, running = _examine(stack, kind, folder)
     if not well and life.codes[-1] is not None:
         lost = [*lost, f"it cannot be resumed: exit code {life.codes[-1]}"]
     seconds, load = time.monotonic() - began, os.getloadavg()[0]
-    codes = life.codes
-    result = Round(stack, part, number, life.moment, codes, lost, doubled, running, load, seconds)
+    result = Round(
+        stack, part, number, kind, life.moment, life.codes, lost, doubled, running, load, seconds
+    )
     if result.wrong:
         print(f"kept for inspection: {folder}", file=sys.stderr)
     else:
         shutil.rmtree(folder)
     return result
+
+
+@contextmanager
+def requests_from_outside(life: Life, rng: random.Random) -> Iterator[None]:
+    """Enqueue a trial, pause the sweep and resume it, at random moments of its life."""
+    over = threading.Event()
+    moments = [rng.uniform(8, 20), rng.uniform(0, 10), rng.uniform(1, 5)]
+    settings = [f"{key}={value}" for key, value in ENQUEUED.items()]
+
+    def ask() -> None:
+        if not over.wait(moments[0]):
+            life.control("enqueue", *settings)
+        if over.wait(moments[1]) or life.control("pause") != 0:
+            return  # the driver was dead at that moment
+        while not over.wait(moments[2]) and life.control("resume") != 0:
+            continue  # dead now: the next one stays paused until it is asked
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _restart(server: Server, after: float, life: Life) -> None:
@@ -202,7 +258,7 @@ def _restart(server: Server, after: float, life: Life) -> None:
     threading.Thread(target=restart, daemon=True).start()
 
 
-def _examine(stack: str, folder: Path) -> tuple[list[str], list[str], list[str]]:
+def _examine(stack: str, life: str, folder: Path) -> tuple[list[str], list[str], list[str]]:
     """What is lost, doubled or left running; each sweep of ours is looked at alone."""
     database = folder / "mlflow.db"
     if not database.exists():
@@ -214,10 +270,10 @@ def _examine(stack: str, folder: Path) -> tuple[list[str], list[str], list[str]]
         found = examine(database, TRIALS, "valid", "number")
         left = running_in_rdb(folder / "study.db")
         return found.lost, found.doubled, [*found.running, *left]
-    return _examine_ours(folder, database)
+    return _examine_ours(life, folder, database)
 
 
-def _examine_ours(folder: Path, database: Path) -> tuple[list[str], list[str], list[str]]:
+def _examine_ours(life: str, folder: Path, database: Path) -> tuple[list[str], ...]:
     lost, doubled, running = [], [], []
     plans = [json.loads(p.read_text()) for p in sorted(folder.glob("sweeps/*/sweep.json"))]
     for plan in plans:
@@ -226,9 +282,16 @@ def _examine_ours(folder: Path, database: Path) -> tuple[list[str], list[str], l
         lost += [f"{plan['name']}: {each}" for each in found.lost]
         doubled += [f"{plan['name']}: {each}" for each in found.doubled]
         running += [f"{plan['name']}: {each}" for each in found.running]
+    wanted = TRIALS + (MORE if life == "extension" else 0)
     study = ended_in_study(folder / "sweeps" / "s" / "study.log")
-    if study != TRIALS + MORE:
-        lost.append(f"the study has {study} of {TRIALS + MORE} trials")
+    if life != "comparison" and study != wanted:  # a comparison has no study
+        lost.append(f"the study has {study} of {wanted} trials")
+    if life == "confirmation" and len(plans) != 2:
+        lost.append("the confirmation")
+    answers = examine_requests(folder / "sweeps" / "s")
+    obeyed = runs_with_parameter(database, *next(iter(ENQUEUED.items())))
+    lost += answers.lost + (["the enqueued trial"] if obeyed < answers.enqueued else [])
+    doubled += answers.doubled + (["the enqueued trial"] if obeyed > answers.enqueued else [])
     return lost, doubled, running
 
 

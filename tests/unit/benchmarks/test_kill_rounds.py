@@ -8,7 +8,13 @@ from dataclasses import asdict
 import pytest
 
 from benchmarks.reliability import kill_rounds
-from benchmarks.reliability.checks import ended_in_study, examine, missing
+from benchmarks.reliability.checks import (
+    ended_in_study,
+    examine,
+    examine_requests,
+    missing,
+    runs_with_parameter,
+)
 from benchmarks.reliability.kill_rounds import Round
 
 
@@ -61,17 +67,71 @@ def test_steps_come_at_equal_distances():
     assert missing([20, 30]) == [10]
 
 
+def journal(path, logs):
+    path.write_text("".join(json.dumps(each) + "\n" for each in logs))
+    return path
+
+
 def test_trials_of_a_journal_that_have_ended(tmp_path):
-    logs = [{"op_code": 4}, {"op_code": 6, "trial_id": 0, "state": 0}]
+    logs = [{"op_code": 4}, {"op_code": 4}, {"op_code": 6, "trial_id": 0, "state": 0}]
     logs += [{"op_code": 6, "trial_id": each, "state": 1} for each in (0, 1, 1)]
-    (tmp_path / "study.log").write_text("".join(json.dumps(each) + "\n" for each in logs))
-    assert ended_in_study(tmp_path / "study.log") == 2
+    assert ended_in_study(journal(tmp_path / "study.log", logs)) == 2
+
+
+def test_a_trial_that_was_reopened_has_not_ended(tmp_path):
+    """A study that is written anew creates its trials in the states that they have."""
+    logs = [{"op_code": 4, "state": 1}, {"op_code": 4, "state": 0}, {"op_code": 4, "state": 0}]
+    logs += [{"op_code": 6, "trial_id": 2, "state": 2}]
+    assert ended_in_study(journal(tmp_path / "study.log", logs)) == 2
+
+
+def answer(request, action="enqueue", refused=""):
+    return {"event": "Controlled", "request": request, "action": action, "refused": refused}
+
+
+def test_every_request_has_one_answer(tmp_path):
+    journal(tmp_path / "control.jsonl", [{"id": each} for each in "abcd"])
+    answers = [answer("a"), answer("b", refused="no room"), answer("c", "pause"), answer("c")]
+    journal(tmp_path / "tracking.jsonl", [{"event": "SweepStarted"}, *answers])
+    found = examine_requests(tmp_path)
+    assert found.lost == ["request d has no answer"]
+    assert found.doubled == ["request c: 2 answers"]
+    assert found.enqueued == 2
+
+
+def test_a_sweep_that_nobody_asked_for_anything(tmp_path):
+    assert examine_requests(tmp_path) == ([], [], 0)
+
+
+def test_runs_with_a_parameter(tmp_path):
+    with sqlite3.connect(tmp_path / "mlflow.db") as connection:
+        connection.execute("CREATE TABLE params (run_uuid TEXT, key TEXT, value TEXT)")
+        rows = [("a", "rate", "0.1"), ("b", "rate", "0.1"), ("c", "rate", "0.2")]
+        connection.executemany("INSERT INTO params VALUES (?, ?, ?)", rows)
+    assert runs_with_parameter(tmp_path / "mlflow.db", "rate", "0.1") == 2
+
+
+@pytest.mark.parametrize("life", kill_rounds.LIVES)
+def test_a_life_is_resumed_by_its_command(life, tmp_path):
+    """A command that had begun is resumed; one that had not is given again."""
+    every = kill_rounds.commands("ours", life, tmp_path, "")
+    module = "orchestrator.compare" if life == "comparison" else "orchestrator.sweep"
+    assert all(command[2] == module for command in every)
+    assert kill_rounds.again(every[0], 0, tmp_path) == every[0]
+    plan = tmp_path / "sweeps" / "s" / "sweep.json"
+    plan.parent.mkdir(parents=True)
+    plan.write_text(json.dumps({"part": 0}))
+    assert kill_rounds.again(every[0], 0, tmp_path)[2:] == [module, "--resume", "s"]
+    for command in every[1:]:
+        assert kill_rounds.again(command, 1, tmp_path) == command
+        plan.write_text(json.dumps({"part": 1}))
+        assert kill_rounds.again(command, 1, tmp_path)[2:] == [module, "--resume", "s"]
 
 
 def test_a_round_that_is_in_the_table_is_not_run_again(tmp_path, monkeypatch, capsys):
-    done = Round("ours", "driver", 0, "3.0 s", [-9, 0], [], [], [], 1.0, 60.0)
+    done = Round("ours", "driver", 0, "extension", "3.0 s", [-9, 0], [], [], [], 1.0, 60.0)
     (tmp_path / "rounds.jsonl").write_text(json.dumps(asdict(done)) + "\n")
-    bad = Round("ours", "driver", 1, "9.0 s", [None], [], [], ["trial 3"], 1.0, 60.0)
+    bad = Round("ours", "driver", 1, "promotion", "9.0 s", [None], [], [], ["trial 3"], 1.0, 60.0)
     calls = []
 
     def run_round(*arguments):
