@@ -144,3 +144,22 @@ def test_a_round_that_is_in_the_table_is_not_run_again(tmp_path, monkeypatch, ca
     assert kill_rounds.main() == 1
     assert calls == [("ours", "driver", 1)]
     assert "| ours | driver | 2 | 0 | 0 | 1 | 1 | 1 |" in capsys.readouterr().out
+
+
+def test_a_round_without_a_kill_is_run_again_with_an_earlier_moment(monkeypatch):
+    calls = []
+
+    def run_round(stack, part, number, seed, longest):
+        calls.append(longest)
+        moment = "4.0 s" if longest < 10 else ""
+        return Round(stack, part, number, "extension", moment, [-9, 0], [], [], [], 1.0, 60.0)
+
+    monkeypatch.setattr(kill_rounds, "run_round", run_round)
+    assert kill_rounds.run_killed("ours", "driver", 0, 0, 30.0).moment == "4.0 s"
+    assert calls == [30.0, 15.0, 7.5]
+    assert kill_rounds.run_killed("ours", "driver", 0, 0, 300.0).moment == ""
+
+
+def test_a_round_without_a_kill_does_not_count():
+    never = Round("ours", "driver", 0, "extension", "", [0, 0], [], [], [], 1.0, 60.0)
+    assert "driver" not in kill_rounds.table([never])
