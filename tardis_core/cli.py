@@ -26,10 +26,18 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **kwargs: Any) -> None:
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        if "prog" in kwargs:
+            kwargs["prog"] = as_typed(kwargs["prog"])
         super().__init__(allow_abbrev=False, **kwargs)
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; see --help")
+
+
+def as_typed(module_call: str) -> str:
+    """`python -m orchestrator.sweep`, or `tardis sweep` in a process that began as `tardis`."""
+    called_as_tardis = os.path.basename(sys.argv[0]) == "tardis"
+    return re.sub(r"^python -m \w+\.", "tardis ", module_call) if called_as_tardis else module_call
 
 
 def setting(text: str) -> tuple[str, str]:

@@ -20,7 +20,6 @@ from tardis_core.errors import UserError
 from tardis_core.stopping import stop_signals
 
 POLL_SECONDS = 0.5
-REQUEST = "request"  # user attribute of an enqueued trial: the id of its request
 
 
 class LeaveTune(Exception):
@@ -167,10 +166,10 @@ class Control(tune.Callback):
         trials = study.study_trials(self.folder, plan.name)
         if not trials:
             return False  # the study does not exist yet
-        if any(each.user_attrs.get(REQUEST) == request.id for each in trials):
+        if any(each.user_attrs.get(study.REQUEST) == request.id for each in trials):
             return True  # by a driver that was killed before it could say so
         check_room(plan, trials)
-        study.open_study(self.folder, plan.name).enqueue_trial(point, {REQUEST: request.id})
+        study.enqueue(study.open_study(self.folder, plan.name), point, request.id)
         return True
 
 

@@ -32,6 +32,7 @@ STUDY_FILE, DAMAGED = "study.log", "study.damaged"
 PART = "part"  # an attribute of the study: the extension for which trials were reopened last
 SYNC_SECONDS = 1.0
 INFEASIBLE = "infeasible"  # user attribute of a proposal: the constraint that it violates
+REQUEST = "request"  # user attribute of an enqueued trial: the id of its request
 KNOWN_FROM = "known_from"  # user attribute: sweep and number of a trial of an earlier sweep
 
 
@@ -210,8 +211,20 @@ def stop_by_user(folder: Path, name: str, number: int) -> FrozenTrial:
     return study.get_trials(deepcopy=False)[number]
 
 
+def enqueue(study: optuna.Study, point: dict[str, Any], request: str) -> None:
+    """Make these settings the next trial, as somebody has asked for; once, if repeated."""
+    waiting = study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+    if not any(each.user_attrs.get(REQUEST) == request for each in waiting):
+        study.enqueue_trial(point, {REQUEST: request})
+
+
 def set_infeasible(trial: Trial, violation: str) -> None:
-    """Take a proposal back that violates a constraint; samplers ignore it from then on."""
+    """Take a proposal back that violates a constraint; samplers ignore it from then on.
+
+    Settings that somebody has asked for stay enqueued, and the others are drawn again with them.
+    """
+    if request := trial.user_attrs.get(REQUEST):
+        enqueue(trial.study, optuna_internals.enqueued_point(trial), request)
     trial.set_user_attr(INFEASIBLE, violation)
     trial.study.tell(trial, state=TrialState.FAIL)
 

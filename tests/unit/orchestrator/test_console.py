@@ -18,6 +18,17 @@ def test_every_subcommand_can_be_called_and_has_a_parser(name):
     assert "--help" in load(COMMANDS[name].parser)().format_help()
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_subcommand_calls_it_as_it_was_called(name, monkeypatch):
+    make = load(COMMANDS[name].parser)
+    monkeypatch.setattr("sys.argv", ["/usr/bin/tardis", name, "--help"])
+    assert make().prog == f"tardis {name}"
+    monkeypatch.setattr("sys.argv", ["sweep.py", "--help"])
+    assert make().prog.endswith(name)
+    only_here = ("train", "completion")  # with --track; not a module that is called by itself
+    assert make().prog.startswith("tardis " if name in only_here else "python -m ")
+
+
 def test_a_subcommand_gets_the_other_arguments(monkeypatch):
     calls = []
     monkeypatch.setattr(console, "load", lambda target: lambda rest: calls.append(rest) or 7)

@@ -32,3 +32,12 @@ def test_a_trial_that_another_process_asked_for_can_be_continued(study):
     assert trial.suggest_float("x", 0, 1) == x  # as it was proposed
     study.tell(trial, 0.5)
     assert study.best_value == 0.5
+
+
+def test_the_point_of_an_enqueued_trial_is_known_apart_from_what_was_drawn(study):
+    study.enqueue_trial({"x": 0.25})
+    trial = study.ask()
+    trial.suggest_float("x", 0, 1)
+    trial.suggest_float("y", 0, 1)
+    assert optuna_internals.enqueued_point(trial) == {"x": 0.25}
+    assert optuna_internals.enqueued_point(study.ask()) == {}

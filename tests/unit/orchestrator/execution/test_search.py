@@ -12,6 +12,7 @@ from optuna.trial import TrialState
 from orchestrator.execution.result import FAILED, FINISHED, OBJECTIVE, REFUSED
 from orchestrator.execution.search import Search
 from orchestrator.execution.study import (
+    enqueue,
     open_study,
     set_study_damage_aside,
     study_storage,
@@ -298,6 +299,20 @@ def test_a_proposal_that_violates_a_constraint_is_drawn_again_and_is_no_trial(tm
     others = [each for each in study(tmp_path).trials if each not in own]
     assert all(each.state is TrialState.FAIL for each in others)
     assert all(each.user_attrs["infeasible"].startswith("x is") for each in others)
+
+
+def test_settings_that_were_asked_for_stay_enqueued_until_they_fit(tmp_path):
+    """Only the estimator was asked for: x is drawn again with it."""
+    search = Search(Space(), sampler, 0, "min", "s", tmp_path, [], Limits(0.2))
+    for _ in range(2):  # the second by a driver that does not know of the first
+        enqueue(study(tmp_path), {"estimator": "reinforce"}, "id")
+    proposal = search.suggest("a")
+    assert proposal["settings"]["estimator"] == "reinforce"
+    assert proposal["settings"]["x"] < 0.2
+    trials = study(tmp_path).trials
+    assert len(trials) > 1, "the first draw was to violate the constraint"
+    assert all(each.params["estimator"] == "reinforce" for each in trials)
+    assert not any(each.state is TrialState.WAITING for each in trials)
 
 
 def test_a_proposal_that_a_killed_driver_did_not_take_back_is_taken_back(tmp_path):
