@@ -19,4 +19,4 @@ def test_edges_are_clean(sanitizer, request):
     folder = request.config.cache.mkdir("sanitized")  # kept: building takes most of the time
     said = sanitizers.check(sanitizer, "f32", folder, STRIDES[sanitizer])
     assert said.endswith("sequences")
-    assert int(said.split()[0]) >= 60
+    assert int(said.split()[0]) >= 27  # three modes of nine sizes, on the plainest processor
