@@ -4,13 +4,16 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support import command_server
+from tests.support.command_server import CommandServer, StartedCommand
+
+COMMAND = "tests.support.mlflow_server"
 PATIENCE = 300.0  # seconds: the machine may be busy with something else
 
 
@@ -21,7 +24,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until_healthy(uri: str, process: subprocess.Popen) -> None:
+def wait_until_healthy(uri: str, process: "subprocess.Popen | StartedCommand") -> None:
     """Wait until the server of a process answers at /health."""
     deadline = time.monotonic() + PATIENCE
     while True:
@@ -47,33 +50,30 @@ class Server:
         self.store, self.folder, self.port = store, folder, free_port()
         self._options, self._environment = options, environment or {}
         self.uri = f"http://127.0.0.1:{self.port}"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._commands: CommandServer | None = None
+        self._process: StartedCommand | None = None
 
     def start(self) -> None:
         """Start it without waiting until it answers."""
-        command = [sys.executable, "-m", "mlflow", "server", "--workers", "1"]
-        command += ["--host", "127.0.0.1", "--port", str(self.port)]
+        assert self._commands is not None
+        command = ["--workers", "1", "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--backend-store-uri", self.store]
         command += ["--artifacts-destination", str(self.folder / "artifacts"), *self._options]
         environment = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **self._environment}
-        with open(self.folder / "server.log", "ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                env={**os.environ, **environment},
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # so that its workers get the signals, too
-            )
+        self._process = self._commands.start(
+            self.folder, COMMAND, *command, environment={**os.environ, **environment}
+        )
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Start it, and kill it at the end."""
-        self.start()
-        try:
-            self.wait()
-            yield
-        finally:
-            self.kill()
+        with command_server.running(COMMAND) as self._commands:
+            self.start()
+            try:
+                self.wait()
+                yield
+            finally:
+                self.kill()
 
     def wait(self) -> None:
         """Wait until it answers."""
