@@ -6,17 +6,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from orchestrator.execution.cluster import RAY_SETTINGS
+from orchestrator.execution.cluster import RAY_SETTINGS, check_reachable
 from orchestrator.tracking.mlflow_store import prepare_store
 from tardis_core.errors import UserError
+from tests.support import command_server
+from tests.support.command_server import CommandServer
 from tests.support.mlflow_stores import EXPERIMENT, PATIENCE, fresh_sqlite, wait_for
 from tests.support.servers import Server, free_port
 
+SWEEP = "orchestrator.sweep_command"
 TOKEN, OTHER = "a" * 64, "b" * 64
 PASSWORD = "correct horse battery"
 
@@ -53,26 +56,36 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         shutil.rmtree(own, ignore_errors=True)
 
 
-def sweep(folder: Path, address: str, **variables: str) -> subprocess.Popen[str]:
-    arguments = ["copy", "--smoke", "--trials", "1", "--address", address]
-    folder.mkdir()
-    return subprocess.Popen(
-        [sys.executable, "-m", "orchestrator.sweep", *arguments],
-        cwd=folder,
-        env=alone(folder, PYTHONPATH=os.pathsep.join(sys.path), **variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture(scope="module")
+def commands() -> Iterator[CommandServer]:
+    """Commands for which everything but Ray is imported, which reads its variables at import."""
+    with command_server.running("orchestrator.comparison.page") as server:
+        assert server.imported("ray", "torch", "mlflow") == ["torch", "mlflow"]
+        yield server
 
 
-def test_no_token_and_a_wrong_token_are_reported_in_one_line(cluster: str, tmp_path: Path) -> None:
-    none = sweep(tmp_path / "none", cluster)
-    wrong = sweep(tmp_path / "wrong", cluster, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=OTHER)
-    for process, expected in ((none, "ours is missing"), (wrong, "ours does not match")):
-        _, text = process.communicate(timeout=PATIENCE)
+def main(arguments: Sequence[str]) -> int:
+    """A command that only knocks at a cluster."""
+    check_reachable(arguments[0])
+    return 0
+
+
+def test_no_token_and_a_wrong_token_are_reported_in_one_line(
+    cluster: str, commands: CommandServer, tmp_path: Path
+) -> None:
+    tokens = {"none": {}, "wrong": {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": OTHER}}
+    arguments = ["copy", "--smoke", "--trials", "1", "--address", cluster]
+    started = {}
+    for name, variables in tokens.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        environment = alone(folder, **variables)
+        started[name] = commands.start(folder, SWEEP, *arguments, environment=environment)
+    for name, expected in (("none", "ours is missing"), ("wrong", "ours does not match")):
+        code = started[name].wait(PATIENCE)
+        text = (tmp_path / name / "errors.txt").read_text()
         lines = [line for line in text.splitlines() if line.startswith("error: ")]
-        assert process.returncode == 2, text
+        assert code == 2, text
         assert len(lines) == 1
         assert f"asks for a token, and {expected}" in lines[0]
         assert TOKEN not in text
@@ -81,14 +94,12 @@ def test_no_token_and_a_wrong_token_are_reported_in_one_line(cluster: str, tmp_p
     assert not list(tmp_path.glob("*/mlflow.db"))  # nothing half-written
 
 
-def test_the_right_token_gets_in(cluster: str, tmp_path: Path) -> None:
-    name = "check_reachable"
-    check_reachable = f"from orchestrator.execution.cluster import {name}; {name}('{cluster}')"
+def test_the_right_token_gets_in(cluster: str, commands: CommandServer, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text(TOKEN)
-    env = alone(tmp_path, PYTHONPATH=os.pathsep.join(sys.path), RAY_AUTH_MODE="token")
-    env["RAY_AUTH_TOKEN_PATH"] = str(token)
-    subprocess.run([sys.executable, "-c", check_reachable], env=env, check=True, timeout=PATIENCE)
+    environment = alone(tmp_path, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=str(token))
+    knocking = commands.start(tmp_path, __name__, cluster, environment=environment)
+    assert knocking.wait(PATIENCE) == 0, (tmp_path / "errors.txt").read_text()
 
 
 @pytest.fixture(scope="module")
