@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from orchestrator.comparison import tables
-from orchestrator.comparison.plots import aligned_curves
 from orchestrator.comparison.runs import ComparisonData
 from orchestrator.page.page import Plot, rounded
 
@@ -61,7 +60,7 @@ def curves(comparison: ComparisonData, along: str, label: str) -> Plot | None:
     for place, group in enumerate(comparison.groups):
         if group.searched or any(run.curve[along].isna().any() for run in group.runs):
             continue
-        places, values = aligned_curves(group, along)
+        places, values = tables.aligned_curves(group, along)
         bands = {"y": values.mean(0), "low": values.min(0), "high": values.max(0)}
         lines = {name: rounded(each.tolist()) for name, each in bands.items()}
         series.append({"name": group.label, "grid": len(grids), "look": place, **lines})

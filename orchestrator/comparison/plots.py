@@ -3,16 +3,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
 from orchestrator.comparison import tables
-from orchestrator.comparison.runs import ComparisonData, Group
+from orchestrator.comparison.runs import ComparisonData
 
-POINTS = 60  # of a curve by seconds
 WIDE = 8  # ratio of the greatest to the least value from which an axis is logarithmic
 
 
@@ -78,7 +76,7 @@ def _curves(axes: Axes, comparison: ComparisonData, along: str) -> None:
     for group in comparison.groups:
         if group.searched or any(run.curve[along].isna().any() for run in group.runs):
             continue
-        places, values = aligned_curves(group, along)
+        places, values = tables.aligned_curves(group, along)
         (line,) = axes.plot(places, values.mean(0), label=f"{group.label} ({len(group.runs)})")
         color = line.get_color()
         axes.fill_between(places, values.min(0), values.max(0), alpha=0.15, color=color)
@@ -90,18 +88,6 @@ def _curves(axes: Axes, comparison: ComparisonData, along: str) -> None:
     axes.set_ylabel(f"validation {comparison.metric.name}")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8, title="(runs)", title_fontsize=8)
-
-
-def aligned_curves(group: Group, along: str) -> tuple[np.ndarray, np.ndarray]:
-    """The curves of a group at common places, between the last start and the first end."""
-    curves = [run.curve.sort_values(along) for run in group.runs]
-    start = max(curve[along].iloc[0] for curve in curves)
-    stop = min(curve[along].iloc[-1] for curve in curves)
-    places = np.linspace(start, max(start, stop), POINTS)
-    if along == "step":
-        common = sorted(set.intersection(*(set(curve[along]) for curve in curves)))
-        places = np.array(common, float) if common else places
-    return places, np.array([np.interp(places, c[along], c["value"]) for c in curves])
 
 
 def _best_of(axes: Axes, comparison: ComparisonData) -> None:

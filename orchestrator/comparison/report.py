@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from orchestrator.comparison import plots, tables
+from orchestrator.comparison import tables
 from orchestrator.comparison.runs import ComparisonData
 
 PAGE = "report.html"
@@ -68,6 +68,8 @@ def all_tables(comparison: ComparisonData) -> dict[str, pd.DataFrame]:
 
 def write_files(comparison: ComparisonData, folder: Path) -> list[Path]:
     """Write the tables and plots as files; returns them."""
+    from orchestrator.comparison import plots  # matplotlib would delay the start of every sweep
+
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, frame in all_tables(comparison).items():

@@ -1,8 +1,8 @@
 """Intervals, tests and fair curves from a few seeds."""
 
 import numpy as np
+import scipy  # which imports scipy.stats when it is first used: half a second of a command's start
 from numpy.typing import ArrayLike
-from scipy import stats
 
 MOST_SEEDS = 500  # more than that, nobody would train
 RESAMPLES = 2**14  # sign flips: all of them up to 14 pairs, so many random ones above
@@ -31,7 +31,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, f
     if deviation <= 1e-12 * abs(mean):  # equal values, but for rounding
         return float(mean), float(mean)
     skewness = ((sample - mean) ** 3).mean() / deviation**3
-    quantile = stats.t.ppf((1 + confidence) / 2, count - 1) / np.sqrt(count)
+    quantile = scipy.stats.t.ppf((1 + confidence) / 2, count - 1) / np.sqrt(count)
     low = mean - deviation * _without_skewness(quantile, skewness, count)
     high = mean - deviation * _without_skewness(-quantile, skewness, count)
     return float(low), float(high)
@@ -54,7 +54,7 @@ def permutation_test(differences: ArrayLike) -> float:
     pairs = np.asarray(differences, float)
     if len(pairs) < 2:  # which scipy refuses; one pair decides nothing
         return 1.0 if len(pairs) else float("nan")
-    result = stats.permutation_test(
+    result = scipy.stats.permutation_test(
         (pairs,),
         np.mean,
         permutation_type="samples",
@@ -76,7 +76,7 @@ def interquartile_mean(values: ArrayLike) -> float:
     As rliable defines it (Agarwal et al. 2021): a quarter of the values, rounded down, is cut off
     at each end.
     """
-    return float(stats.trim_mean(np.asarray(values, float), 0.25))
+    return float(scipy.stats.trim_mean(np.asarray(values, float), 0.25))
 
 
 def probability_of_improvement(ours: ArrayLike, theirs: ArrayLike, better: str) -> float:
@@ -87,7 +87,7 @@ def probability_of_improvement(ours: ArrayLike, theirs: ArrayLike, better: str) 
     """
     sign = 1 if better == "higher" else -1
     first, second = sign * np.asarray(ours, float), sign * np.asarray(theirs, float)
-    return float(stats.mannwhitneyu(first, second).statistic / (len(first) * len(second)))
+    return float(scipy.stats.mannwhitneyu(first, second).statistic / (len(first) * len(second)))
 
 
 def seeds_needed(
@@ -115,9 +115,9 @@ def seeds_needed(
 def t_test_power(effect: float, pairs: ArrayLike, level: float) -> np.ndarray:
     """The probability that a two-sided paired t test finds an effect, in standard deviations."""
     count = np.asarray(pairs, float)
-    critical, shift = stats.t.ppf(1 - level / 2, count - 1), effect * np.sqrt(count)
-    beyond = stats.nct.sf(critical, count - 1, shift) + stats.nct.cdf(-critical, count - 1, shift)
-    return np.asarray(beyond)
+    critical, shift = scipy.stats.t.ppf(1 - level / 2, count - 1), effect * np.sqrt(count)
+    distribution = scipy.stats.nct(count - 1, shift)
+    return np.asarray(distribution.sf(critical) + distribution.cdf(-critical))
 
 
 def holm(p_values: ArrayLike) -> np.ndarray:

@@ -19,6 +19,7 @@ from orchestrator.comparison.stats import (
 )
 from tardis_core import paper
 
+POINTS = 60  # of a curve by seconds of training
 SIGNIFICANCE = 0.05  # of all differences of a comparison together
 
 
@@ -164,3 +165,15 @@ def failures(comparison: ComparisonData) -> str:
     if not parts:
         return ""
     return f"Failed runs are not in the means: {', '.join(parts)}."
+
+
+def aligned_curves(group: Group, along: str) -> tuple[np.ndarray, np.ndarray]:
+    """The curves of a group at common places, between the last start and the first end."""
+    curves = [run.curve.sort_values(along) for run in group.runs]
+    start = max(curve[along].iloc[0] for curve in curves)
+    stop = min(curve[along].iloc[-1] for curve in curves)
+    places = np.linspace(start, max(start, stop), POINTS)
+    if along == "step":
+        common = sorted(set.intersection(*(set(curve[along]) for curve in curves)))
+        places = np.array(common, float) if common else places
+    return places, np.array([np.interp(places, c[along], c["value"]) for c in curves])

@@ -15,7 +15,7 @@ from orchestrator.common import permissions, provenance
 from orchestrator.common.background import Background
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.common.redaction import masked
-from orchestrator.execution import node, preflight, warm_start, warm_up
+from orchestrator.execution import node, preflight, warm_start
 from orchestrator.execution.cluster import reach, start_ray
 from orchestrator.execution.control import Control
 from orchestrator.execution.lengthening import reopen_trials
@@ -100,8 +100,6 @@ def _checked_and_run(
     with _opened(plan) as (log, tracker):
         nodes = start_ray(address, plan.folder / "ray.log")
         max_concurrent = slots(plan, nodes)
-        if len(nodes) == 1:
-            warm_up.start(plan, min(max_concurrent, plan.trials))
         preflight.check(plan, max_concurrent)
         check_complete(plan, log)
         if store is not None:

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Sequence
 from statistics import variance
 from typing import Any, NamedTuple
 
+import scipy
 from optuna.trial import FrozenTrial, TrialState
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import TrialScheduler
-from scipy import stats
 
 from orchestrator.execution.result import FINISHED, FIRST_SEED, OBJECTIVE, SEED_VALUES
 from orchestrator.execution.schedulers.base import Rule, Scheduler
@@ -55,7 +55,7 @@ def _chance(complete: Sequence[Complete]) -> float:
     if degrees < 2:
         return math.inf
     pooled = sum(variance(each.seeds) for each in complete) / len(complete)
-    return float(stats.t.ppf(CONFIDENCE, degrees)) * math.sqrt(pooled * (1 + 1 / seeds))
+    return float(scipy.stats.t.ppf(CONFIDENCE, degrees)) * math.sqrt(pooled * (1 + 1 / seeds))
 
 
 class Race(Scheduler):

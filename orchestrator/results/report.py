@@ -11,7 +11,6 @@ from orchestrator.execution.checkpoints import fetch_best
 from orchestrator.results import leaderboard, pareto
 from orchestrator.results.records import Records
 from orchestrator.tracking.events import Artifact, Event, SweepMetrics, SweepTags
-from tardis_core.analysis.inspection import inspect_model
 from tardis_core.build import build_task
 from tardis_core.commands import training_command
 from tardis_core.models.base import MODELS
@@ -88,6 +87,9 @@ def memory_plots(events: Iterable[Event], number: int | None) -> list[Path]:
 
 def _memory_plots(weights: Path, data: Any) -> list[Path]:
     """Plots of how a model uses its memory on validation examples; none without a memory."""
+    # Not at the start of every sweep, which matplotlib would delay.
+    from tardis_core.analysis.inspection import inspect_model
+
     values, config = load_checkpoint(weights)
     if not MODELS.get(config.model).discrete:
         return []

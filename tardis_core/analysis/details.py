@@ -3,11 +3,12 @@
 import csv
 import io
 from pathlib import Path
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from tardis_core.tasks.details import Confusion, Curve, Detail
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def as_csv(detail: Detail) -> str:
@@ -42,6 +43,8 @@ def as_text(detail: Detail) -> str:
 
 def draw_detail(detail: Detail, path: Path | str, title: str = "") -> None:
     """A PNG of it."""
+    from matplotlib.figure import Figure  # most evaluations are not drawn, and it takes a second
+
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     if isinstance(detail, Curve):
@@ -52,7 +55,7 @@ def draw_detail(detail: Detail, path: Path | str, title: str = "") -> None:
     figure.savefig(path, dpi=110)
 
 
-def _draw_curve(axes: Axes, curve: Curve) -> None:
+def _draw_curve(axes: "Axes", curve: Curve) -> None:
     axes.plot(curve.x, curve.y, marker="o", ms=4)
     axes.set(xlabel=curve.x_label, ylabel=curve.y_label)
     axes.set_ylim(bottom=0)
@@ -68,7 +71,7 @@ def _draw_curve(axes: Axes, curve: Curve) -> None:
         )
 
 
-def _draw_confusion(axes: Axes, confusion: Confusion) -> None:
+def _draw_confusion(axes: "Axes", confusion: Confusion) -> None:
     totals_C1 = confusion.counts_CC.sum(1, keepdims=True).clip(min=1)
     share_CC = 100 * confusion.counts_CC / totals_C1
     image = axes.imshow(share_CC, cmap="Blues", vmin=0, vmax=100)
