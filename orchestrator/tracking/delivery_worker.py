@@ -21,7 +21,7 @@ from orchestrator.tracking.delivery import Delivered, Delivery, Store
 from orchestrator.tracking.mlflow_store import reason
 
 LIBRARIES_LOG = "mlflow.log"
-NICENESS = 5  # training comes first
+NICENESS = 5  # starting and training trials come first
 END_SECONDS = 5
 
 
@@ -74,8 +74,11 @@ class DeliveryProcess:
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            start_new_session=True,  # Ctrl-C is for the driver, which has still to record the end
+            # Ctrl-C is for the driver, which has still to record the end. No session of its own:
+            # Linux divides the processor between sessions, and niceness counts within one.
+            process_group=0,
         )
+        os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)  # before it imports MLflow
         _send(process.stdin, self._arguments)
         return process
 
@@ -101,7 +104,6 @@ def _receive() -> Iterator[Any]:
 
 def main() -> None:
     """The process of `DeliveryProcess`."""
-    os.nice(NICENESS)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print must not be taken for an answer
     messages = _receive()

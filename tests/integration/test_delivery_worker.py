@@ -60,6 +60,17 @@ def test_a_delivery_ends_with_its_driver(tmp_path: Path) -> None:
     wait_for(lambda: not _runs(pid))
 
 
+def test_a_delivery_gives_way_from_its_start_in_the_session_of_its_driver(tmp_path: Path) -> None:
+    delivery = DeliveryProcess(tmp_path, Store("sqlite:///nowhere.db", "x"), "s")
+    pid = delivery._process.pid
+    try:
+        assert os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, 0)
+        assert os.getsid(pid) == os.getsid(0)  # niceness counts only within a session
+        assert os.getpgid(pid) != os.getpgid(0)  # Ctrl-C does not reach it
+    finally:
+        delivery.close()
+
+
 def _runs(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
