@@ -1,16 +1,15 @@
 """The runs page of the MLflow UI, as a browser shows it."""
 
-import os
-import signal
-import subprocess
-import sys
+import io
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
+from orchestrator import ui
 from tests.support.browser import Browser
-from tests.support.servers import free_port, wait_until_healthy
+from tests.support.servers import free_port, kill_server, start_server, wait_until_healthy
 
 # MLflow opens its assistant over the table when it sees a browser for the first time.
 ASSISTANT_SEEN = 'localStorage.setItem("mlflow.assistant.fab.autoOpenedOnFirstLoad_v1", "true")'
@@ -38,27 +37,41 @@ class Addresses(NamedTuple):
     curves: str
 
 
+class _Replaced(Exception):
+    """The command would have replaced its process by a program."""
+
+
+def _program(folder: Path, *arguments: str) -> tuple[list[str], dict[str, str], str]:
+    """The program that `python -m orchestrator.ui` becomes, its environment, and what is printed.
+
+    In this process, which has imported everything.
+    """
+
+    def replace(path: str, words: list[str], environment: dict[str, str]) -> None:
+        raise _Replaced(words, environment)
+
+    printed = io.StringIO()
+    with chdir(folder), mock.patch("os.execve", replace), redirect_stdout(printed):
+        try:
+            ui.main(arguments)
+        except _Replaced as program:
+            words, environment = program.args
+    return words, environment, printed.getvalue()
+
+
 @contextmanager
 def served(folder: Path, *name: str) -> Iterator[Addresses]:
-    """Run `python -m orchestrator.ui [NAME]` in a folder; yields the addresses that it prints."""
+    """What `python -m orchestrator.ui [NAME]` serves in a folder; yields the printed addresses."""
     port = free_port()
-    server = subprocess.Popen(
-        [sys.executable, "-m", "orchestrator.ui", *name, "--port", str(port)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
+    words, environment, printed = _program(folder, *name, "--port", str(port))
+    lines = [line.rsplit(" ", 1)[-1] for line in printed.splitlines()[:2]]
+    assert words[1:4] == ["-m", "mlflow", "server"]
+    server = start_server(folder, words[4:], environment)
     try:
-        assert server.stdout is not None
-        lines = [server.stdout.readline().rsplit(" ", 1)[-1].strip() for _ in range(2)]
         wait_until_healthy(f"http://127.0.0.1:{port}", server)
         yield Addresses(*lines)
     finally:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
+        kill_server(server)
 
 
 def trials(browser: Browser, addresses: Addresses) -> list[dict[str, str]]:

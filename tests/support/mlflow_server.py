@@ -1,10 +1,11 @@
-"""`mlflow server` in one process, for a command server that has imported MLflow before.
+"""`mlflow server` in one process, forked from one that has imported MLflow before.
 
 The real command starts a second Python that imports MLflow once more, which takes five seconds.
 """
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -22,8 +23,14 @@ def _serve_here(command: Sequence[str], extra_env: Mapping[str, str], **options:
     uvicorn.main(arguments)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """`mlflow server ARGUMENTS`, which ends by a signal."""
+def serve(folder: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    """`mlflow server ARGUMENTS` in a folder and a process group of its own, until it is killed."""
+    os.setsid()
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    output = os.open("server.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
     with mock.patch.object(mlflow.server, "_exec_cmd", _serve_here):
         cli(["server", *arguments])
-    return 1

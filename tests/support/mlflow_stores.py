@@ -41,9 +41,9 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 def quick_processes() -> multiprocessing.context.ForkServerContext:
-    """Processes that are forked with MLflow imported, which takes seconds."""
+    """Processes that are forked with MLflow and its server imported, which takes seconds."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["orchestrator.tracking.tracker"])
+    context.set_forkserver_preload(["orchestrator.tracking.tracker", "tests.support.mlflow_server"])
     return context
 
 

@@ -3,17 +3,15 @@
 import os
 import signal
 import socket
-import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from tests.support import command_server
-from tests.support.command_server import CommandServer, StartedCommand
+from tests.support.mlflow_stores import quick_processes
 
-COMMAND = "tests.support.mlflow_server"
 PATIENCE = 300.0  # seconds: the machine may be busy with something else
 
 
@@ -24,7 +22,29 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until_healthy(uri: str, process: "subprocess.Popen | StartedCommand") -> None:
+def start_server(
+    folder: Path, arguments: Sequence[str], environment: Mapping[str, str]
+) -> BaseProcess:
+    """Start `mlflow server ARGUMENTS` in a folder, in its own process group."""
+    process = quick_processes().Process(target=_serve, args=(folder, arguments, environment))
+    process.start()
+    return process
+
+
+def _serve(folder: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    from tests.support import mlflow_server  # the process was forked from one that has it
+
+    mlflow_server.serve(folder, arguments, environment)
+
+
+def kill_server(process: BaseProcess) -> None:
+    """Kill a server and its workers without a chance to clean up."""
+    assert process.pid is not None
+    os.killpg(process.pid, signal.SIGKILL)
+    process.join()
+
+
+def wait_until_healthy(uri: str, process: BaseProcess) -> None:
     """Wait until the server of a process answers at /health."""
     deadline = time.monotonic() + PATIENCE
     while True:
@@ -32,7 +52,7 @@ def wait_until_healthy(uri: str, process: "subprocess.Popen | StartedCommand") -
             urllib.request.urlopen(f"{uri}/health", timeout=1).close()
             return
         except OSError:
-            assert process.poll() is None, f"the server of {uri} has ended"
+            assert process.is_alive(), f"the server of {uri} has ended"
             assert time.monotonic() < deadline, f"no answer from {uri} in {PATIENCE:.0f} s"
             time.sleep(0.2)
 
@@ -50,30 +70,25 @@ class Server:
         self.store, self.folder, self.port = store, folder, free_port()
         self._options, self._environment = options, environment or {}
         self.uri = f"http://127.0.0.1:{self.port}"
-        self._commands: CommandServer | None = None
-        self._process: StartedCommand | None = None
+        self._process: BaseProcess | None = None
 
     def start(self) -> None:
         """Start it without waiting until it answers."""
-        assert self._commands is not None
         command = ["--workers", "1", "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--backend-store-uri", self.store]
         command += ["--artifacts-destination", str(self.folder / "artifacts"), *self._options]
         environment = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **self._environment}
-        self._process = self._commands.start(
-            self.folder, COMMAND, *command, environment={**os.environ, **environment}
-        )
+        self._process = start_server(self.folder, command, {**os.environ, **environment})
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Start it, and kill it at the end."""
-        with command_server.running(COMMAND) as self._commands:
-            self.start()
-            try:
-                self.wait()
-                yield
-            finally:
-                self.kill()
+        self.start()
+        try:
+            self.wait()
+            yield
+        finally:
+            self.kill()
 
     def wait(self) -> None:
         """Wait until it answers."""
@@ -82,12 +97,12 @@ class Server:
 
     def signal(self, number: int) -> None:
         """Send a signal to the server and its workers."""
-        if self._process is not None:
-            os.killpg(self._process.pid, number)
+        assert self._process is not None
+        assert self._process.pid is not None
+        os.killpg(self._process.pid, number)
 
     def kill(self) -> None:
         """Kill it without a chance to clean up."""
-        self.signal(signal.SIGKILL)
         if self._process is not None:
-            self._process.wait(10)
+            kill_server(self._process)
         self._process = None
