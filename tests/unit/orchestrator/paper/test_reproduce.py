@@ -13,6 +13,7 @@ from orchestrator.comparison.runs import ComparisonData, Group, Run
 from orchestrator.execution import gpu_probe
 from orchestrator.paper import estimator_quality, gradient_flow, memory_only_head, tables
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Request, Row
+from orchestrator.paper.memory_only_head import Budget
 from orchestrator.paper.tables import orderings
 from orchestrator.planning.options import OURS
 from orchestrator.planning.placement import Footprint
@@ -31,6 +32,20 @@ from tests.support.sweep_logs import comparison_plan, fill_comparison
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Trainings of a few updates, on the shortest sequences that have a middle."""
+
+    def short_config(task, *arguments, overrides=None, **options):
+        settings = {"training.updates": 40, "training.evaluate_every": 20, **(overrides or {})}
+        settings |= {"task.longest": 3} if task == "copy" else {}
+        return make_config(task, *arguments, overrides=settings, **options)
+
+    for module in (gradient_flow, memory_only_head):
+        monkeypatch.setattr(module, "make_config", short_config)
+    return short_config
 
 
 def run(name: str, *words: str) -> tuple[Path, str]:
@@ -81,7 +96,7 @@ def test_the_same_seed_gives_the_same_table_and_another_does_not():
 
 
 @pytest.mark.slow
-def test_gradient_flow_trains_once_and_compares_three_models(capsys):
+def test_gradient_flow_trains_once_and_compares_three_models(short, capsys):
     folder, summary = run("gradient-flow")
     table = pd.read_csv(folder / "flow.csv")
     assert set(table["model"]) == {"LSTM trained", "TARDIS untrained", "TARDIS trained"}
@@ -98,8 +113,9 @@ def test_gradient_flow_trains_once_and_compares_three_models(capsys):
 
 
 @pytest.mark.slow
-def test_the_memory_only_head_is_measured_on_more_and_more_knowledge(monkeypatch):
+def test_the_memory_only_head_is_measured_on_more_and_more_knowledge(short, monkeypatch):
     monkeypatch.setattr(memory_only_head, "ORDERS", (3,))
+    monkeypatch.setitem(memory_only_head.BUDGETS, "smoke", Budget(10, 5, 10, updates=25))
     folder, summary = run("memory-only-head")
     table = pd.read_csv(folder / "heads.csv").set_index(["model", "sees"])
     assert set(table.columns) == {"additive", "hidden layer", "as trained"}
@@ -128,10 +144,10 @@ def test_the_newest_content_that_can_be_read_is_two_steps_old():
 
 
 @pytest.mark.slow
-def test_a_stopped_training_of_gradient_flow_continues_where_it_was(tmp_path):
+def test_a_stopped_training_of_gradient_flow_continues_where_it_was(short, tmp_path):
     whole = gradient_flow._trained("lstm", Request("smoke", tmp_path / "whole"))
     stopped = tmp_path / "stopped" / "runs" / "lstm"
-    trainer = Trainer(make_config("copy", "lstm", scale="smoke"), None)
+    trainer = Trainer(short("copy", "lstm", scale="smoke"), None)
     folder = RunFolder.create(stopped)
     next(trainer.run())
     folder.save(trainer)
