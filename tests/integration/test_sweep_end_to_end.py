@@ -49,7 +49,10 @@ LONGER = TINY["training.updates"] + 30  # once it is extended
 @pytest.fixture(scope="module")
 def commands():
     """Runs commands in one process, on one Ray, or forks processes that are stopped."""
-    with command_server.running(*OTHERS, SWEEP, COMPARE) as server:
+    # A second worker would take seconds to start. Those that are stopped have all processors.
+    with command_server.running(
+        *OTHERS, SWEEP, COMPARE, RAY_OVERRIDE_RESOURCES='{"CPU": 1}'
+    ) as server:
         yield server
 
 
@@ -117,7 +120,7 @@ def stopped_sweep(tmp_path_factory, commands):
     folder = tmp_path_factory.mktemp("sweep")
     fresh_sqlite(folder, tmp_path_factory)
     life = Life(folder, "s")
-    sweep = commands.start(folder, SWEEP, *tiny_sweep("s", TRIALS))
+    sweep = commands.start(folder, SWEEP, *tiny_sweep("s", TRIALS), environment=os.environ)
     life.lose_raylet(sweep, after=5)
     life.stop("killed", sweep, signal.SIGKILL, after=2)
     tear_snapshots(life.sweep)
@@ -135,7 +138,8 @@ def stopped_comparison(tmp_path_factory, commands):
     settings = {**TINY, "task.test_sequences": 16}
     words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     life = Life(folder, "c")
-    life.stop("interrupted", commands.start(folder, COMPARE, *words), signal.SIGINT, after=6)
+    comparison = commands.start(folder, COMPARE, *words, environment=os.environ)
+    life.stop("interrupted", comparison, signal.SIGINT, after=6)
     return life
 
 

@@ -80,11 +80,16 @@ class CommandServer:
 
 
 @contextmanager
-def running(*commands: str) -> Iterator[CommandServer]:
-    """Start the server, which imports the modules of the commands; end it with the context."""
+def running(*commands: str, **variables: str) -> Iterator[CommandServer]:
+    """Start the server, which imports the modules of the commands; end it with the context.
+
+    Args:
+        variables: of its environment, beside those of this process.
+    """
+    path = os.pathsep.join(path for path in sys.path if path)
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.support.command_server", *commands],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        env={**os.environ, "PYTHONPATH": path, **variables},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
