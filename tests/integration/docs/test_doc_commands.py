@@ -21,6 +21,7 @@ import pytest
 from orchestrator.planning import dry_run
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import SweepStarted
+from search_spaces.engine import probe
 from tardis_core.train import main as train
 from tests.support.doc_command_handling import (
     FEW_EXAMPLES,
@@ -87,6 +88,7 @@ def here(lab, monkeypatch):
     for name in ("TARDIS_DATA", "MLFLOW_TRACKING_URI", "RAY_ADDRESS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
+    monkeypatch.setattr(probe, "PROBES", 40)  # in place of 200, of the same spaces
     return lab
 
 
