@@ -177,6 +177,7 @@ def test_every_module_of_the_goal_is_a_target():
         assert {str(path.relative_to(mutants.ROOT)) for path in files} <= set(mutants.TARGETS)
 
 
+@pytest.mark.slow
 def test_every_reviewed_mutant_is_one_and_has_its_reason():
     reviewed = mutants.load_equivalent(mutants.EQUIVALENT)
     assert all(reviewed.values())
