@@ -153,8 +153,8 @@ def life(commands, stopped_sweep, stopped_comparison):
     return folder, life.seen
 
 
-def test_no_command_imports_pyplot(commands):
-    """Plots are drawn without it: it takes a second to import."""
+def test_plots_are_drawn_without_pyplot(commands, life):
+    """It takes a second to import."""
     assert commands.imported("matplotlib.figure", "matplotlib.pyplot") == ["matplotlib.figure"]
 
 
