@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-# How the command line of a part begins or what it contains.
+# What the command line of a part contains; agents of Ray rename themselves once they have started.
 WORDS = {
-    "worker": b"ray::ImplicitFunc",
-    "delivery": b"orchestrator.tracking.delivery_worker",
-    "raylet": b"raylet/raylet",
-    "gcs": b"gcs_server",
-    "agent": b"agent",
+    "worker": (b"ray::ImplicitFunc",),
+    "delivery": (b"orchestrator.tracking.delivery_worker",),
+    "raylet": (b"raylet/raylet",),
+    "gcs": (b"gcs_server",),
+    "agent": (b"agent", b"ray::DashboardAgent", b"ray::RuntimeEnvAgent"),
 }
 
 
@@ -48,4 +48,9 @@ def victims(driver: int, part: str) -> list[int]:
     """The processes of a part that a driver has started; the driver itself for `driver`."""
     if part in ("driver", "group"):
         return [driver]
-    return [each.pid for each in descendants(driver) if WORDS[part] in each.words.split(b"--")[0]]
+    return [each.pid for each in descendants(driver) if _is_a(part, each)]
+
+
+def _is_a(part: str, process: Process) -> bool:
+    program = process.words.split(b"--")[0]  # without its options, which name other parts
+    return any(word in program for word in WORDS[part])
