@@ -4,8 +4,10 @@ import logging
 import os
 import secrets
 import socket
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import ray
 import torch
@@ -13,8 +15,10 @@ from ray.exceptions import AuthenticationError
 
 from orchestrator.common.library_logs import redirect_library_logs
 from orchestrator.execution import ray_internals
+from orchestrator.execution.ray_watch import watching_start
 from orchestrator.planning.placement import Resources
 from orchestrator.planning.plan import SweepPlan
+from tardis_core.cli import EXIT_USER_ERROR
 from tardis_core.errors import UserError
 from tardis_core.stopping import stop_signals
 
@@ -123,7 +127,7 @@ def start_ray(address: str | None, log_file: Path) -> list[Resources]:
     if address == LOCAL:
         ensure_private_token()
     try:
-        with ray_internals.starting_few_processes():
+        with ray_internals.starting_few_processes(), watching_start(_died_while_starting):
             ray.init(
                 address=address,
                 include_dashboard=False,
@@ -138,6 +142,17 @@ def start_ray(address: str | None, log_file: Path) -> list[Resources]:
         ) from error
     stop_signals.listen()  # Ray has installed handlers of its own
     return nodes()
+
+
+def _died_while_starting(reason: str) -> NoReturn:
+    """End the process in a thread, before Ray does it without a word; nothing has begun."""
+    asked = stop_signals.number is not None  # the signal has reached Ray, too
+    message = f"error: the Ray of this machine died while it started ({reason})"
+    print(
+        f"{'stopped' if asked else message}; start the command again", file=sys.stderr, flush=True
+    )
+    ray_internals.kill_services()
+    os._exit(stop_signals.exit_code if asked else EXIT_USER_ERROR)
 
 
 def nodes() -> list[Resources]:

@@ -15,11 +15,27 @@ from ray._private.authentication.authentication_token_setup import (
     maybe_enable_token_auth_if_token_available,
 )
 from ray._private.node import Node
-from ray._private.ray_constants import PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET
+from ray._private.ray_constants import (
+    AGENT_PROCESS_TYPE_DASHBOARD_AGENT,
+    AGENT_PROCESS_TYPE_RUNTIME_ENV_AGENT,
+    PROCESS_TYPE_GCS_SERVER,
+    PROCESS_TYPE_RAYLET,
+)
+from ray._private.utils import psutil  # the copy that Ray brings along
 from ray._raylet import GcsClient  # type: ignore[attr-defined]
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, MedianStoppingRule
 
+AGENT = "agent"
+AGENT_WORDS = (
+    "/ray/dashboard/agent.py",
+    "/ray/_private/runtime_env/agent/main.py",
+    AGENT_PROCESS_TYPE_DASHBOARD_AGENT,
+    AGENT_PROCESS_TYPE_RUNTIME_ENV_AGENT,
+)
+AGENTS = (
+    2  # of a raylet: that of the dashboard, which always runs, and that of runtime environments
+)
 Rung = tuple[float, dict[str, float]]  # a milestone, and the value of each trial that reached it
 
 
@@ -65,17 +81,35 @@ UNUSED_STARTS = {
 }
 
 
-def own_services() -> dict[str, bool]:
-    """Whether the raylet and the GCS live, if this process has started them; empty otherwise.
+def own_services() -> dict[int, str]:
+    """The GCS, the raylet and its agents, by process id, if this process has started them.
 
     Without one of them nothing continues, and Ray itself would wait for ever.
     """
-    processes = _processes()
-    return {
-        name: all(each.process.poll() is None for each in processes[name])
+    started = {
+        each.process.pid: name
         for name in (PROCESS_TYPE_GCS_SERVER, PROCESS_TYPE_RAYLET)
-        if name in processes
+        for each in _processes().get(name, [])
     }
+    raylets = [pid for pid, name in started.items() if name == PROCESS_TYPE_RAYLET]
+    return started | {agent: AGENT for raylet in raylets for agent in _agents(raylet)}
+
+
+def _agents(raylet: int) -> Iterator[int]:
+    """The agents among the children of a raylet; once they have started, they rename themselves."""
+    with suppress(psutil.Error):
+        for child in psutil.Process(raylet).children():
+            with suppress(psutil.Error):
+                if any(word.endswith(AGENT_WORDS) for word in child.cmdline()):
+                    yield child.pid
+
+
+def lives(pid: int) -> bool:
+    """Whether a process has not ended; one that waits to be collected has."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def kill_services() -> None:

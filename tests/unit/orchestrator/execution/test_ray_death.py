@@ -1,9 +1,11 @@
 """The Ray of this machine dies: it is noticed, and the command starts again or says how to."""
 
+import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -45,6 +47,33 @@ def test_a_dead_service_is_noticed(services, name):
         services[name].kill()
         assert noticed.wait(30)
     assert reasons == [f"its {name} ended"]
+
+
+@pytest.mark.parametrize("title", ["ray::DashboardAgent", "ray::RuntimeEnvAgent"])
+def test_a_dead_agent_is_noticed(services, title):
+    """Its raylet follows it, and Ray would end the driver before the raylet has ended."""
+    program = f"""import subprocess, time
+agent = subprocess.Popen([{title!r}, '60'], executable='/bin/sleep')
+time.sleep(60)
+"""
+    raylet = subprocess.Popen([sys.executable, "-c", program])
+    node = ray_internals.ray._private.worker._global_node
+    node.all_processes["raylet"] = [SimpleNamespace(process=raylet)]
+    reasons, noticed = [], threading.Event()
+
+    def on_death(reason):
+        reasons.append(reason)
+        noticed.set()
+
+    with ray_watch.watching_start(on_death):
+        while not (agents := [p for p, n in ray_internals.own_services().items() if n == "agent"]):
+            time.sleep(0.01)
+        time.sleep(0.3)
+        os.kill(agents[0], signal.SIGKILL)
+        assert noticed.wait(30)
+    raylet.kill()
+    raylet.wait()
+    assert reasons == ["its agent ended"]
 
 
 def test_a_node_that_was_declared_dead_is_noticed(services, monkeypatch):
