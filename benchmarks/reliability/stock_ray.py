@@ -14,6 +14,7 @@ from pathlib import Path
 from ray import tune
 from ray.air.integrations.mlflow import MLflowLoggerCallback
 
+SPACE = {"x": tune.uniform(0, 1)}
 RESULTS, SECONDS = 6, 0.4  # of a trial, and between two of its results
 
 
@@ -39,11 +40,14 @@ def main() -> None:
     options = parser.parse_args()
     place = str(options.folder / "ray" / "stock")
     if tune.Tuner.can_restore(place):
-        tuner = tune.Tuner.restore(place, train, resume_unfinished=True, resume_errored=True)
+        # With the space: killed before its first snapshot, an experiment does not know it.
+        tuner = tune.Tuner.restore(
+            place, train, param_space=SPACE, resume_unfinished=True, resume_errored=True
+        )
     else:
         tuner = tune.Tuner(
             train,
-            param_space={"x": tune.uniform(0, 1)},
+            param_space=SPACE,
             tune_config=tune.TuneConfig(num_samples=options.trials, max_concurrent_trials=2),
             run_config=tune.RunConfig(
                 name="stock",
