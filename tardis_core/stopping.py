@@ -5,6 +5,7 @@ some time before it, and a terminal that is closed sends SIGHUP. The first one d
 code, 128 and its number.
 """
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -23,9 +24,18 @@ class StopSignals:
     """The stop signals of this process: what the next one does, and the first that came."""
 
     def __init__(self) -> None:
-        self.number: int | None = None  # of the first signal
+        self._number: int | None = None
+        self._arrivals: int | None = None  # the pipe into which the system writes their numbers
         self._react: Reaction = _ignore
         self._listening = False
+
+    @property
+    def number(self) -> int | None:
+        """Of the first signal; known to all threads before the main one is free to react."""
+        if self._number is None and self._arrivals is not None:
+            arrived = (number for number in _read(self._arrivals) if number in NUMBERS)
+            self._number = next(arrived, self._number)
+        return self._number
 
     @property
     def exit_code(self) -> int:
@@ -43,16 +53,35 @@ class StopSignals:
             yield
             return
         before = {number: signal.getsignal(number) for number in NUMBERS}
-        self.number, self._listening = None, True
+        self.forget()
+        self._listening = True
         self.listen()
         try:
-            with self.interrupting():
+            with self._noting_arrivals(), self.interrupting():
                 yield
         finally:
             self._listening = False
-            if not last or self.number is None:
+            if not last or self._number is None:
                 for number, handler in before.items():
                     signal.signal(number, handler)
+
+    def forget(self) -> None:
+        """As if no signal had come."""
+        self._number = None
+
+    @contextmanager
+    def _noting_arrivals(self) -> Iterator[None]:
+        self._arrivals, end = os.pipe()
+        os.set_blocking(self._arrivals, False)
+        os.set_blocking(end, False)
+        before = signal.set_wakeup_fd(end, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            arrivals, self._arrivals = self._arrivals, None
+            os.close(arrivals)
+            os.close(end)
 
     def listen(self) -> None:
         """Hear the signals, also if a library has installed handlers of its own since."""
@@ -61,7 +90,7 @@ class StopSignals:
                 signal.signal(number, self._receive)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        self.number = self.number or number
+        self._number = self._number or number
         self._react()
 
     @contextmanager
@@ -88,6 +117,13 @@ class StopSignals:
 
 def _ignore() -> None:
     pass
+
+
+def _read(pipe: int) -> bytes:
+    try:
+        return os.read(pipe, 1024)
+    except BlockingIOError:  # nothing has arrived
+        return b""
 
 
 stop_signals = StopSignals()

@@ -6,6 +6,7 @@ died too often or somebody has asked the sweep to stop, this module, which recor
 """
 
 import os
+import signal
 import sys
 from _thread import interrupt_main
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.events import SweepEnded
 from orchestrator.tracking.tracker import Tracker
 from tardis_core.cli import EXIT_USER_ERROR
+from tardis_core.stopping import NUMBERS as STOP_SIGNALS
 from tardis_core.stopping import stop_signals
 
 MODULE = "orchestrator.execution.ray_death"
@@ -35,6 +37,8 @@ def handle(plan: SweepPlan, restart: Sequence[str], reason: str) -> None:
         interrupt_main()
     elif asked or count == RESTARTS:
         code = stop_signals.exit_code if asked else EXIT_USER_ERROR
+        # The next process keeps the mask of this thread: a second signal must not end it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         _become((MODULE, plan.name, str(code), message), count)
     else:
         print(f"\nRay has died ({reason}) and is started again; resuming ...", flush=True)

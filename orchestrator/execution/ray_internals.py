@@ -113,10 +113,22 @@ def lives(pid: int) -> bool:
 
 
 def kill_services() -> None:
-    """Kill what is left of a Ray that this process has started."""
-    for each in [each for services in _processes().values() for each in services]:
-        with suppress(ProcessLookupError):
-            each.process.kill()
+    """Kill what is left of a Ray that this process has started.
+
+    Its workers, too: those that their raylet has just asked to end would wait for it for ever.
+    """
+    services = [each.process for kind in _processes().values() for each in kind]
+    workers = [worker for each in services for worker in _descendants(each.pid)]
+    for process in [*services, *workers]:
+        with suppress(ProcessLookupError, psutil.NoSuchProcess):
+            process.kill()
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    try:
+        return list(psutil.Process(pid).children(recursive=True))
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _processes() -> dict[str, list[Any]]:

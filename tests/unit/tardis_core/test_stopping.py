@@ -1,9 +1,12 @@
 """Signals that ask a process to stop: each command ends with 128 and the number, once or twice."""
 
+import hashlib
 import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -13,11 +16,12 @@ from tardis_core.stopping import NUMBERS, Interrupted, StopSignals, stop_signals
 
 @pytest.fixture(autouse=True)
 def same_handlers():
-    """A command that was stopped leaves its handlers, since its process ends with it."""
+    """A command that was stopped leaves its handlers and its signal: its process ends with it."""
     before = {number: signal.getsignal(number) for number in NUMBERS}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+    stop_signals.forget()
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -98,3 +102,22 @@ def test_a_reader_that_goes_away_ends_nothing(tmp_path):
     assert process.wait(60) == 7
     assert process.stderr.read() == b""
     assert (tmp_path / "end").exists()
+
+
+def test_other_threads_know_of_a_signal_before_the_main_one_can_react():
+    """A library in the main thread may compute, or wait, for long in C."""
+    signals, happened = StopSignals(), []
+
+    def ask():
+        time.sleep(0.1)  # until the main thread is in C
+        os.kill(os.getpid(), signal.SIGTERM)
+        while signals.number is None:
+            time.sleep(0.001)
+        happened.append(signals.number)
+
+    other = threading.Thread(target=ask)
+    with signals.listening(), signals.reacting(lambda: happened.append("reaction")):
+        other.start()
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 2_000_000)
+    other.join()
+    assert happened == [signal.SIGTERM, "reaction"]

@@ -30,7 +30,7 @@ RATE = "training.learning_rate"
 def no_signal():
     """What a test has heard is not heard by the next."""
     yield
-    stop_signals.number = None
+    stop_signals.forget()
 
 
 @pytest.fixture

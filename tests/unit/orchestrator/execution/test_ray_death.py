@@ -13,7 +13,8 @@ import pytest
 from orchestrator.execution import ray_death, ray_internals, ray_watch
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.events import SweepEnded, SweepStarted, TrialEnded, TrialStarted
-from tardis_core.stopping import stop_signals
+from tardis_core.stopping import NUMBERS, stop_signals
+from tests.support.mlflow_stores import wait_for
 from tests.support.sweep_logs import comparison_plan, make_plan
 
 RESTART = ("orchestrator.sweep", "--resume", "s")
@@ -88,6 +89,23 @@ def test_what_is_left_of_ray_is_killed(services):
     assert [each.wait(30) for each in services.values()] == [-signal.SIGKILL] * 2
 
 
+def test_the_workers_of_a_raylet_are_killed_with_it(services):
+    """A raylet that ends of itself asks them to end, and if it dies then, they wait for ever."""
+    program = """import subprocess, sys
+worker = subprocess.Popen(['sleep', '600'], stdout=subprocess.DEVNULL, start_new_session=True)
+print(worker.pid, flush=True)
+worker.wait()
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as raylet:
+        node = ray_internals.ray._private.worker._global_node
+        node.all_processes["raylet"] = [SimpleNamespace(process=raylet)]
+        worker = int(raylet.stdout.readline())
+        assert ray_internals.lives(worker)
+        ray_internals.kill_services()
+    wait_for(lambda: not ray_internals.lives(worker))
+
+
 def test_a_ray_that_others_started_is_not_watched(monkeypatch):
     monkeypatch.setattr("ray._private.worker._global_node", None)
     assert ray_internals.own_services() == {}
@@ -122,9 +140,13 @@ def test_the_command_starts_again_twice_and_then_says_how_to(
     become, monkeypatch, count, number, command
 ):
     monkeypatch.setenv(ray_death.COUNT, count)
-    monkeypatch.setattr(stop_signals, "number", number)
+    monkeypatch.setattr(type(stop_signals), "number", number)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     ray_death.handle(make_plan(), RESTART, "x")
+    inherited = signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     assert become[0][0] == command
+    # What records the end is not ended by a second signal; what starts again can be stopped.
+    assert set(NUMBERS) <= inherited if command[0] == ray_death.MODULE else inherited == blocked
     assert int(become[0][1]) == int(count) + (command[0] == RESTART[0])
 
 
