@@ -61,9 +61,10 @@ class StopSignals:
                 yield
         finally:
             self._listening = False
-            if not last or self._number is None:
-                for number, handler in before.items():
-                    signal.signal(number, handler)
+            ending = last and self._number is not None
+            for number, handler in before.items():
+                # A handler in Python would be removed while Python ends, and the signal would kill.
+                signal.signal(number, signal.SIG_IGN if ending else handler)
 
     def forget(self) -> None:
         """As if no signal had come."""
