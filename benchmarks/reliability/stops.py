@@ -87,7 +87,7 @@ def _wait_for(moment: str, folder: Path, process: "subprocess.Popen[bytes]") -> 
 
 
 def difference(folder: Path, code: int, name: str) -> str:
-    """What differs from the promise, if anything; a report may end before the signal comes."""
+    """What differs from the promise, if anything; the sweep may have ended before the signal."""
     output = (folder / "output.txt").read_text()
     if "Traceback" in output or code < 0:
         return "a traceback" if code >= 0 else f"ended by signal {-code}"
@@ -95,7 +95,7 @@ def difference(folder: Path, code: int, name: str) -> str:
         return f"exit code {code}"
     if not (folder / "sweeps" / "s" / "sweep.json").exists():
         return ""  # it had not begun: nothing to resume
-    if "--resume s" not in output and code:
+    if code and "--resume s" not in output and "--extend s" not in output:
         return "no word of how to resume"
     left = examine(folder / "mlflow.db", 0, "valid_bce", "tardis.trial").running
     return f"left running: {', '.join(left)}" if left else ""

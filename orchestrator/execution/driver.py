@@ -52,7 +52,8 @@ Conclude = Callable[[SweepPlan, Any, bool], list[Event]]
 class Outcome(NamedTuple):
     """How a sweep ended."""
 
-    finished: bool  # all trials have ended, or the time is up; otherwise it can be resumed
+    # All trials have ended, or the time is up, and the report is written; otherwise resume it.
+    finished: bool
     waiting: int  # events that could not be delivered; they are kept in the sweep's folder
     refused: int  # events that the store refused; they are kept there, too
     failed: bool = False  # it finished, and every trial has failed
@@ -141,8 +142,9 @@ def _run(
             print(lesson, flush=True)
         for sentence in reopen_trials(plan, log):
             print(sentence, flush=True)
-        finished = _train(plan, data, max_concurrent, callbacks)
-        log.append(*_concluded(conclude, plan, data, finished))
+        trained = _train(plan, data, max_concurrent, callbacks)
+        reported = _concluded(conclude, plan, data, trained)
+        log.append(*reported or ())
     except BaseException as error:
         with suppress(OSError):  # the disk may still be full
             log.append(SweepEnded("FAILED"))
@@ -154,6 +156,7 @@ def _run(
                 f"{plan.name}: nothing that was written is lost"
             ) from error
         raise
+    finished = trained and reported is not None
     failed = finished and log.all_failed()
     log.append(SweepEnded("FAILED" if failed else "FINISHED" if finished else "KILLED"))
     waiting = tracker.close(_flush_seconds())
@@ -172,13 +175,15 @@ def _train(
     return ended(plan) >= plan.trials or out_of_time
 
 
-def _concluded(conclude: Conclude, plan: SweepPlan, data: Any, finished: bool) -> list[Event]:
-    """The events of the report; a signal skips it, and the next start writes it."""
+def _concluded(
+    conclude: Conclude, plan: SweepPlan, data: Any, finished: bool
+) -> list[Event] | None:
+    """The events of the report; none if a signal skipped it: then the next start writes it."""
     try:
         with stop_signals.interrupting():
             return conclude(plan, data, finished)
     except Interrupted:
-        return []
+        return None
 
 
 def _flush_seconds() -> float:

@@ -1,6 +1,7 @@
 """How a sweep ended: at its end, because its time was up, or because somebody pressed Ctrl-C."""
 
 import logging
+import signal
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -55,6 +56,25 @@ def test_ctrl_c_before_the_time_is_up_is_no_end(tmp_path, monkeypatch, seconds, 
     assert tags.tags == {"concluded": str(finished)}
     assert isinstance(last, SweepEnded)
     assert last.status == ("FINISHED" if finished else "KILLED")
+
+
+def test_a_sweep_whose_report_was_interrupted_can_be_resumed(tmp_path, monkeypatch):
+    """Its trials have all ended; resuming it writes the report and nothing else."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(driver, "run", lambda *_: None)
+    monkeypatch.setattr(driver, "ended", lambda plan: plan.trials)
+    plan = make_plan()
+    log = open_log(plan.folder)
+    tracker = SimpleNamespace(start=lambda: None, close=lambda seconds: 0, refused=0)
+    with driver.stop_signals.listening(), driver.stop_signals.deferring():
+        interrupted = driver._run(
+            sweep_data.load(plan), 1, log, tracker, lambda *_: signal.raise_signal(signal.SIGTERM)
+        )
+    *_, last = [event for event, _ in log.read(0)]
+    log.close()
+    driver.stop_signals.forget()
+    assert not interrupted.finished
+    assert last.status == "KILLED"
 
 
 @pytest.mark.parametrize(
