@@ -80,7 +80,8 @@ def _closing(plan: SweepPlan, records: Records, outcome: Outcome) -> str:
     lines += undelivered(last, outcome)
     if outcome.finished and not outcome.waiting:
         lines.append(f"champion: {_champion(last)}")
-    lines.append(f"written:  {plan.folder}/report, study.log, best/")
+    written = [name for name in ("report", "study.log", "best") if (plan.folder / name).exists()]
+    lines.append(f"written:  {plan.folder}/{', '.join(written)}")
     lines.append(f"browse:   python -m orchestrator.ui {plan.name}")
     if number is not None:
         lines.append(f"evaluate: python -m orchestrator.evaluate {last.name}")

@@ -178,7 +178,12 @@ def _train(
 def _concluded(
     conclude: Conclude, plan: SweepPlan, data: Any, finished: bool
 ) -> list[Event] | None:
-    """The events of the report; none if a signal skipped it: then the next start writes it."""
+    """The events of the report; none if a signal skipped it: then the next start writes it.
+
+    Of a sweep whose trials have ended it takes long: it tests the best and may register it.
+    """
+    if finished and stop_signals.number is not None:
+        return None
     try:
         with stop_signals.interrupting():
             return conclude(plan, data, finished)

@@ -58,22 +58,29 @@ def test_ctrl_c_before_the_time_is_up_is_no_end(tmp_path, monkeypatch, seconds, 
     assert last.status == ("FINISHED" if finished else "KILLED")
 
 
-def test_a_sweep_whose_report_was_interrupted_can_be_resumed(tmp_path, monkeypatch):
+def ask_to_stop(*_):
+    signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("moment", ["while the last trial ends", "while the report is written"])
+def test_a_sweep_without_its_report_can_be_resumed(tmp_path, monkeypatch, moment):
     """Its trials have all ended; resuming it writes the report and nothing else."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(driver, "run", lambda *_: None)
+    written = []
+    early = moment == "while the last trial ends"
+    monkeypatch.setattr(driver, "run", ask_to_stop if early else lambda *_: None)
     monkeypatch.setattr(driver, "ended", lambda plan: plan.trials)
     plan = make_plan()
     log = open_log(plan.folder)
     tracker = SimpleNamespace(start=lambda: None, close=lambda seconds: 0, refused=0)
     with driver.stop_signals.listening(), driver.stop_signals.deferring():
-        interrupted = driver._run(
-            sweep_data.load(plan), 1, log, tracker, lambda *_: signal.raise_signal(signal.SIGTERM)
-        )
+        conclude = written.append if early else ask_to_stop
+        interrupted = driver._run(sweep_data.load(plan), 1, log, tracker, conclude)
     *_, last = [event for event, _ in log.read(0)]
     log.close()
     driver.stop_signals.forget()
     assert not interrupted.finished
+    assert not written
     assert last.status == "KILLED"
 
 
