@@ -45,6 +45,12 @@ SECTIONS = {
         "the first is better than one of the second. Seeds needed: to decide with a probability "
         "of 80 %, if the difference is what it seems.",
     ),
+    "until_solved": Section(
+        "Until solved",
+        "The share of the runs with a validation that counts as solved, with its 95 % interval "
+        "(Wilson), and the median of the updates, sequences and seconds of training until the "
+        "first such validation; without a number if less than half of the runs solve it.",
+    ),
     "by_seed": Section("Every run", "One row per seed."),
     "best_of_n": Section(
         "Expected best of n trials",
@@ -58,11 +64,16 @@ def all_tables(comparison: ComparisonData) -> dict[str, pd.DataFrame]:
     frames = {
         "comparison": tables.summary(comparison),
         "differences": tables.differences(comparison),
+        "until_solved": tables.until_solved(comparison),
         "by_seed": tables.by_seed(comparison).reset_index(),
         "best_of_n": tables.best_of(comparison).reset_index(),
     }
     if any(group.searched for group in comparison.groups):
-        del frames["differences"], frames["by_seed"]  # the trials of a search are not replicates
+        del (
+            frames["differences"],
+            frames["until_solved"],
+            frames["by_seed"],
+        )  # the trials of a search are not replicates
     return {name: frame for name, frame in frames.items() if len(frame)}
 
 
@@ -98,6 +109,9 @@ def text(comparison: ComparisonData) -> str:
     if "differences" in frames:
         parts += ["", "Differences, paired by seed; p by permutation, corrected by Holm's method:"]
         parts.append(_lines(frames["differences"], metric))
+    if "until_solved" in frames:
+        parts += ["", "Share of runs that solve the task, and the median until they do:"]
+        parts.append(_lines(frames["until_solved"], metric))
     if "best_of_n" in frames:
         parts += ["", "Expected best validation of n trials:"]
         parts.append(_lines(_thinned(frames["best_of_n"]), metric))

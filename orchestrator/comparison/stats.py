@@ -70,6 +70,12 @@ def least_p(pairs: ArrayLike) -> np.ndarray:
     return 2.0 ** (1 - np.asarray(pairs, float))
 
 
+def share_interval(count: int, total: int) -> tuple[float, float]:
+    """The 95 % interval of a share by Wilson's method, which holds for few runs and for 0 and 1."""
+    interval = scipy.stats.binomtest(count, total).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)
+
+
 def interquartile_mean(values: ArrayLike) -> float:
     """The mean of the middle half of the values; of fewer than four, the mean of all.
 

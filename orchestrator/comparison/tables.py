@@ -1,4 +1,4 @@
-"""Tables of a comparison: results, differences with their significance, expected best."""
+"""Tables of a comparison: results, differences with their significance, time to a solution."""
 
 from itertools import combinations
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from orchestrator.comparison.runs import ComparisonData, Group
+from orchestrator.comparison.runs import ComparisonData, Group, Run
 from orchestrator.comparison.stats import (
     expected_best,
     holm,
@@ -16,6 +16,7 @@ from orchestrator.comparison.stats import (
     permutation_test,
     probability_of_improvement,
     seeds_needed,
+    share_interval,
 )
 from tardis_core import paper
 
@@ -141,6 +142,45 @@ def verdict(low: float, corrected: float, pairs: int, least: float, family: int)
         needed = int(np.ceil(np.log2(2 * family / SIGNIFICANCE)))
         return f"undecided: {pairs} pairs cannot tell, {needed} could"
     return "yes" if corrected <= SIGNIFICANCE and low > 0 else "undecided"
+
+
+def until_solved(comparison: ComparisonData) -> pd.DataFrame:
+    """How soon each group solves the task: one row per group, the soonest first.
+
+    By the first validation that counts as solved; the median over all runs, of which those that
+    never solve it take for ever. Empty if the task says nothing about being solved.
+    """
+    if comparison.metric.solved is None:
+        return pd.DataFrame()
+    rows = [_until_solved_row(comparison, group) for group in comparison.groups]
+    table = pd.DataFrame(rows).sort_values(["updates", "share"], ascending=[True, False])
+    return table.replace(np.inf, np.nan).reset_index(drop=True)
+
+
+def _until_solved_row(comparison: ComparisonData, group: Group) -> dict[str, Any]:
+    first = [_first_solved(comparison, run) for run in group.runs]
+    solved = sum(np.isfinite(updates) for updates, _ in first)
+    low, high = share_interval(solved, len(first))
+    updates, seconds = np.median(first, axis=0)
+    return {
+        "system": group.label,
+        "runs": len(first),
+        "share": solved / len(first),
+        "low": low,
+        "high": high,
+        "updates": updates,
+        "sequences": updates * group.config.training.batch,
+        "seconds": seconds,
+    }
+
+
+def _first_solved(comparison: ComparisonData, run: Run) -> tuple[float, float]:
+    """Updates and seconds of training until the first validation that counts as solved."""
+    curve = run.curve.dropna(subset="value").sort_values("step")
+    solved = curve[curve["value"].map(comparison.metric.solves)]
+    if solved.empty:
+        return np.inf, np.inf
+    return float(solved["step"].iloc[0]), float(pd.to_numeric(solved["seconds"]).iloc[0])
 
 
 def best_of(comparison: ComparisonData) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from orchestrator.comparison import tables
@@ -31,6 +32,33 @@ def test_the_summary_of_a_comparison():
     assert table.loc["a", "deviation"] == pytest.approx(0.2 / 2**0.5)
     assert table["solved"].to_dict() == {"a": "0 of 2", "b": "1 of 2"}
     assert "failed" not in table
+
+
+def curve_of(*values):
+    """Validations every 100 updates and 2 seconds."""
+    places = np.arange(1, len(values) + 1)
+    return pd.DataFrame({"step": 100 * places, "seconds": 2.0 * places, "value": values})
+
+
+def test_how_soon_a_task_is_solved_counts_runs_that_never_solve_it():
+    _, comparison = compared({"slow": [0.3, 0.3, 0.3], "never": [0.5] * 3}, seeds=(1, 2, 3))
+    slow, never = comparison.groups
+    curves = [curve_of(0.5, 0.01, 0.03), curve_of(0.5, 0.4, 0.019), curve_of(0.5, 0.4, 0.3)]
+    runs = tuple(replace(run, curve=curve) for run, curve in zip(slow.runs, curves, strict=True))
+    comparison = replace(comparison, groups=(never, replace(slow, runs=runs)))
+    first, second = rows_of(tables.until_solved(comparison))
+    assert (first["system"], first["share"]) == ("slow", pytest.approx(2 / 3))
+    assert (first["low"], first["high"]) == pytest.approx((0.2077, 0.9385), abs=1e-4)
+    # 200, 300 and never: the median is 300, although one run was sooner.
+    assert (first["updates"], first["seconds"]) == (300, 6.0)
+    assert first["sequences"] == 300 * slow.config.training.batch
+    assert (second["system"], second["share"]) == ("never", 0)
+    assert np.isnan(second["updates"])
+
+
+def test_a_task_that_is_never_solved_has_no_table_of_it():
+    _, comparison = compared({"a": [0.4, 0.2]})
+    assert tables.until_solved(replace(comparison, task="ptb")).empty
 
 
 def test_failed_seeds_are_counted_beside_the_mean():
