@@ -120,6 +120,7 @@ NOT_RUN = {
     "python -m orchestrator.sweep ptb --address auto": "needs a cluster",
     "python -m orchestrator.reproduce all": "minutes of training",
     "python -m benchmarks.reliability.kill_rounds": "minutes of sweeps that are killed",
+    "python -m benchmarks.reliability.stops": "minutes of sweeps that are stopped",
     "python -m benchmarks.reliability.outage": "minutes of sweeps that lose a server or a worker",
     "python -m benchmarks.reliability.load": "a thousand trials",
     "python -m benchmarks.speed.overhead": "minutes of sweeps that are timed",
