@@ -90,6 +90,7 @@ def _plots(comparison: ComparisonData, names: Collection[str]) -> dict[str, list
     """The plots by the table that they belong to."""
     every: dict[str, list[Plot | None]] = {
         "differences": [page_plots.improvements(comparison)] if "differences" in names else [],
+        "until_solved": [page_plots.solved(comparison)] if "until_solved" in names else [],
         "best_of_n": [page_plots.best_of(comparison)],
         "comparison": [page_plots.results(comparison)] if "by_seed" in names else [],
         "curves": [

@@ -72,6 +72,18 @@ def curves(comparison: ComparisonData, along: str, label: str) -> Plot | None:
     return Plot("lines", f"Learning curves by {label}", spec)
 
 
+def solved(comparison: ComparisonData) -> Plot:
+    """The share of the runs of each group that have solved the task, by updates."""
+    shares = tables.solved_shares(comparison)
+    series = [
+        {"name": label, "grid": 0, "look": place, "y": rounded(share)}
+        for place, (label, share) in enumerate(shares.items())
+    ]
+    labels = {"xLabel": "updates", "yLabel": "share of the runs"}
+    spec = {**labels, "legend": True, "grids": [shares.index.tolist()], "series": series}
+    return Plot("lines", "Runs that have solved the task", spec)
+
+
 def best_of(comparison: ComparisonData) -> Plot | None:
     """The expected best validation of n trials of each search; None without a search."""
     table = tables.best_of(comparison)

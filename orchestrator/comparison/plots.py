@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from matplotlib import style
+from matplotlib import rcParamsDefault, style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
@@ -11,6 +11,7 @@ from matplotlib.ticker import LogFormatter
 from orchestrator.comparison import tables
 from orchestrator.comparison.runs import ComparisonData
 
+COLORS, LINES = rcParamsDefault["axes.prop_cycle"], ("-", "--", ":")
 WIDE = 8  # ratio of the greatest to the least value from which an axis is logarithmic
 
 
@@ -22,6 +23,8 @@ def draw(comparison: ComparisonData, folder: Path) -> dict[str, Path]:
         drawings["Expected best validation of n trials of a search"] = ("best_of_n", _best_of)
     if seeds:
         drawings["Results: each run, mean and 95 % interval"] = ("results", _results)
+        if comparison.metric.solved is not None:
+            drawings["Share of the runs that have solved the task"] = ("solved", _solved)
         drawings["Learning curves by updates"] = ("curves_updates", _by_updates)
         drawings["Learning curves by seconds of training"] = ("curves_seconds", _by_seconds)
     paths = {}
@@ -88,6 +91,19 @@ def _curves(axes: Axes, comparison: ComparisonData, along: str) -> None:
     axes.set_ylabel(f"validation {comparison.metric.name}")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8, title="(runs)", title_fontsize=8)
+
+
+def _solved(axes: Axes, comparison: ComparisonData) -> None:
+    """Steps; each group a little lower than the one before, or equal ones would hide each other."""
+    shares = tables.solved_shares(comparison)
+    for place, (label, share) in enumerate(shares.items()):
+        line = LINES[place // len(COLORS) % len(LINES)]
+        axes.step(share.index, share - 0.006 * place, line, where="post", label=str(label))
+    axes.set_xlabel("updates")
+    axes.set_ylabel("share of the runs")
+    axes.set_ylim(-0.1, 1.05)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
 
 
 def _best_of(axes: Axes, comparison: ComparisonData) -> None:

@@ -174,6 +174,17 @@ def _until_solved_row(comparison: ComparisonData, group: Group) -> dict[str, Any
     }
 
 
+def solved_shares(comparison: ComparisonData) -> pd.DataFrame:
+    """The share of the runs of each group that have solved the task, by updates."""
+    curves = [run.curve for group in comparison.groups for run in group.runs]
+    steps = np.unique(np.concatenate([curve["step"] for curve in curves]))
+    shares = {}
+    for group in comparison.groups:
+        first = np.array([_first_solved(comparison, run)[0] for run in group.runs])
+        shares[group.label] = (first[:, None] <= steps).mean(0)
+    return pd.DataFrame(shares, index=pd.Index(steps, name="updates"))
+
+
 def _first_solved(comparison: ComparisonData, run: Run) -> tuple[float, float]:
     """Updates and seconds of training until the first validation that counts as solved."""
     curve = run.curve.dropna(subset="value").sort_values("step")

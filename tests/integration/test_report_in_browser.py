@@ -51,7 +51,7 @@ def search(folder):
 def comparison(folder):
     _, data = compared({EVIL: [0.4, 0.2, 0.3], "b": [0.1, 0.3, 0.2]}, seeds=(1, 2, 3))
     comparison_page.write(data, folder)
-    return 4
+    return 5
 
 
 @pytest.mark.parametrize("write", [search, comparison])

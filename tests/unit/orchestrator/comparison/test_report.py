@@ -22,7 +22,7 @@ def test_the_page_is_self_contained_and_holds_everything(here):
     assert all(path.exists() for path in paths)
     text = (here / "out" / "report.html").read_text()
     assert not re.findall(r"(?:src|href)=|url\(", text)
-    assert text.count("<canvas") == 4  # results, improvement, two kinds of curves
+    assert text.count("<canvas") == 5  # results, improvement, solved, two kinds of curves
     assert f"python -m orchestrator.compare --sweeps {plan.name}" in text
     assert "python -m tardis_core.train copy --model tardis --estimator gumbel" in text
     for section in report.SECTIONS.values():

@@ -54,6 +54,10 @@ def test_how_soon_a_task_is_solved_counts_runs_that_never_solve_it():
     assert first["sequences"] == 300 * slow.config.training.batch
     assert (second["system"], second["share"]) == ("never", 0)
     assert np.isnan(second["updates"])
+    shares = tables.solved_shares(comparison)
+    assert shares.index.tolist() == [*never.runs[0].curve["step"], 100, 200, 300]
+    assert shares.loc[[100, 200, 300], "slow"].tolist() == pytest.approx([0, 1 / 3, 2 / 3])
+    assert not shares["never"].any()
 
 
 def test_a_task_that_is_never_solved_has_no_table_of_it():
