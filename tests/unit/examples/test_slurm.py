@@ -13,7 +13,8 @@ FAKES = {
     # Runs what follows its options here, as it would on each of its nodes.
     "srun": 'while [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"',
     "scontrol": '[ "$1" = show ] && printf "node1\\nnode2\\n"\ntrue',
-    "ray": '[ "$1" = status ] && exit 0\nexec sleep 60',
+    # Ray is up once its head was started, which the script leaves to the background.
+    "ray": '[ "$1" = status ] && exec grep -q "^ray start" calls.txt\nexec sleep 60',
     # A sweep that runs until it is asked to stop, and one that is resumed and finishes.
     "python": """case "$*" in *--resume*) exit 0 ;; esac
 mkdir -p sweeps/mine && touch sweeps/mine/sweep.json
