@@ -10,14 +10,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
+# The tests start dozens of processes, each of which would compile this project again.
+unexport PYTHONDONTWRITEBYTECODE
 KERNEL := $(wildcard tardis_core/kernels/native/*.[ch])
 
-.PHONY: sweep test test-fast lint mutants audit setup clean
+.PHONY: sweep test all-tests test-fast lint mutants audit setup clean
 
 sweep: $(STAMP)
 	$(BIN)/python -m orchestrator.sweep ptb --smoke
 
-test: lint
+# The linters use the moments in which tests wait.
+test: $(STAMP)
+	@$(MAKE) --no-print-directory --jobs 2 lint all-tests
+
+all-tests: $(STAMP)
 	$(BIN)/python -m pytest
 
 test-fast: $(STAMP)

@@ -32,6 +32,8 @@ RAY_SETTINGS = {
     # A snapshot of the experiment only at its end: none is ever restored, and the more trials
     # there are, the longer one takes.
     "TUNE_GLOBAL_CHECKPOINT_S": "inf",
+    # No idle workers at the start: the trials, which are actors, get processes of their own.
+    "RAY_prestart_worker_first_driver": "0",
     # Notice a dead node in about ten seconds instead of a minute.
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "2000",
