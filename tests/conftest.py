@@ -13,9 +13,10 @@ os.environ.setdefault("TARDIS_OFFLINE", "1")
 gc.disable()  # until everything is imported, which would take an eighth longer
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are processors: a quarter of the time tests wait for other processes."""
-    return min((os.cpu_count() or 1) + 1, 8)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One per processor, and one more if slow tests run, which often wait for other processes."""
+    fast = "not slow" in config.getoption("markexpr")
+    return min((os.cpu_count() or 1) + (not fast), 8)
 
 
 def pytest_collection_finish() -> None:

@@ -13,6 +13,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
 
+@pytest.mark.slow
 def test_import_contracts_hold():
     """The contracts are in pyproject.toml; `make lint` checks them, too, and fills the cache."""
     linter = str(Path(sys.executable).with_name("lint-imports"))

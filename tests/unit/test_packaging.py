@@ -52,10 +52,12 @@ def undeclared(modules: dict[str, set[str]], requirements: list[str]) -> list[st
     return [name for name, origins in modules.items() if not origins & declared(requirements)]
 
 
+@pytest.mark.slow
 def test_every_imported_package_is_a_dependency():
     assert undeclared(imported(*PACKAGES), PROJECT["dependencies"]) == OPTIONAL
 
 
+@pytest.mark.slow
 def test_every_dependency_is_imported():
     used = set().union(*imported(*PACKAGES).values()) | {
         "cmaes"
@@ -63,6 +65,7 @@ def test_every_dependency_is_imported():
     assert declared(PROJECT["dependencies"]) <= used
 
 
+@pytest.mark.slow
 def test_tests_import_only_declared_packages():
     extra = PROJECT["optional-dependencies"]["dev"]
     assert not undeclared(imported("tests", "benchmarks"), [*PROJECT["dependencies"], *extra])

@@ -154,12 +154,14 @@ def test_mistakes_that_no_test_notices_survive_until_there_is_one(project, tmp_p
     assert "| all | 6 | 5 | 0 | 1 | 100.0 % |" in capfd.readouterr().out
 
 
+@pytest.mark.slow
 def test_work_that_hangs_is_ended():
     code = mutant_tests.in_fork(lambda: int(time.sleep(60) or 0), limit=1)
     assert code == -signal.SIGALRM
     assert mutant_tests.in_fork(lambda: 1, limit=1) == 1
 
 
+@pytest.mark.slow
 def test_tests_that_fail_without_a_mistake_judge_nothing(project):
     (project / "test_subject.py").write_text("def test():\n    assert False\n")
     with pytest.raises(SystemExit, match="without a mistake these tests must pass: test_subject"):

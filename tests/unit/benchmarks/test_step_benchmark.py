@@ -16,6 +16,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(step, "medians", lambda runs, _, slow: measure.medians(runs, 0, slow))
 
 
+@pytest.mark.slow
 def test_quick_prints_the_tables_of_one_size_and_writes_nothing(
     tiny, capsys, tmp_path, monkeypatch
 ):

@@ -62,6 +62,7 @@ def stopped(folder, number):
     return job.wait(20)
 
 
+@pytest.mark.slow
 def test_ray_starts_on_all_nodes_and_the_sweep_on_that_cluster(folder):
     stopped(folder, signal.SIGUSR1)
     start_ray = "ray start --block --disable-usage-stats --num-cpus=8"
@@ -78,6 +79,7 @@ def test_ray_starts_on_all_nodes_and_the_sweep_on_that_cluster(folder):
     assert sweep in made
 
 
+@pytest.mark.slow
 def test_before_the_time_limit_the_sweep_stops_and_the_next_run_resumes_it(folder):
     assert stopped(folder, signal.SIGUSR1) == 138
     assert "driver got USR1" in calls(folder)
@@ -88,12 +90,14 @@ def test_before_the_time_limit_the_sweep_stops_and_the_next_run_resumes_it(folde
     assert calls(folder).count("scontrol requeue 12345") == 1
 
 
+@pytest.mark.slow
 def test_a_preempted_sweep_stops_and_slurm_alone_queues_it_again(folder):
     assert stopped(folder, signal.SIGTERM) == 143
     assert "driver got TERM" in calls(folder)
     assert "scontrol requeue 12345" not in calls(folder)
 
 
+@pytest.mark.slow
 def test_one_node_has_no_workers(folder):
     (folder / "sweeps" / "mine").mkdir(parents=True)
     (folder / "sweeps" / "mine" / "sweep.json").touch()

@@ -44,6 +44,7 @@ def models(events):
     return [event for event in events if isinstance(event, Model)]
 
 
+@pytest.mark.slow
 def test_the_log_is_read_once_and_the_study_opened_once(monkeypatch):
     plan = make_plan()
     fill(plan, [0.5, 0.1, 0.3, (0.4,)])
@@ -79,6 +80,7 @@ def test_the_report_of_a_search_is_recorded_with_its_study():
     assert "3 complete, 1 pruned" in note["mlflow.note.content"]
 
 
+@pytest.mark.slow
 def test_a_finished_search_offers_its_best_model_as_champion():
     plan = make_plan()
     fill(plan, [0.5, 0.1, 0.3])
@@ -124,6 +126,7 @@ def test_a_search_that_will_be_confirmed_offers_no_champion_yet():
     assert models(conclude(plan, None, finished=True)) == []
 
 
+@pytest.mark.slow
 def test_the_seeds_of_a_confirmation_decide_which_model_is_offered():
     plan = comparison_plan(confirms="s")
     fill_comparison(plan, {"a": [0.1, 0.9, 0.9], "b": [0.5, 0.3, 0.4]})
@@ -145,6 +148,7 @@ def test_the_best_configuration_of_a_comparison_is_chosen_by_validation():
     assert (best["number"], best["bce"]) == (0, 0.2)
 
 
+@pytest.mark.slow
 def test_a_plain_comparison_offers_no_champion():
     plan = comparison_plan()
     fill_comparison(plan, {"a": [0.1, 0.9, 0.9], "b": [0.5, 0.3, 0.4]})

@@ -60,6 +60,7 @@ def test_a_model_of_a_gpu_needs_none_to_be_evaluated_and_inspected(runs, monkeyp
     assert inspect.main(["gpu", "--out", "plots"]) == 0
 
 
+@pytest.mark.slow
 def test_results_are_recorded_in_the_run(recorded_sweep):
     plan, client, run_id = recorded_sweep
     assert evaluate.main(["found"]) == 0
@@ -74,6 +75,7 @@ def test_results_are_recorded_in_the_run(recorded_sweep):
     assert len(client.get_metric_history(run_id, "test_bce")) == 1
 
 
+@pytest.mark.slow
 def test_results_that_cannot_be_written_or_recorded_are_one_line(
     recorded_sweep, capsys, monkeypatch
 ):
@@ -117,6 +119,7 @@ def test_json_is_all_that_is_printed(runs, capsys):
     assert json.loads(capsys.readouterr().out)["bce"] == metrics["test_bce"]
 
 
+@pytest.mark.slow
 def test_uniform_reads_do_not_replace_the_result_of_the_run(recorded_sweep):
     _, client, run_id = recorded_sweep
     assert evaluate.main(["found"]) == 0

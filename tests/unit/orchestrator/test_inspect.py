@@ -13,6 +13,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_memory_is_drawn_and_its_use_printed(runs, capsys, tmp_path):
     before = plt.get_fignums()  # other tests may have theirs
     assert inspect.main([str(runs / "ptb"), "--example", "2", "--out", "plots"]) == 0
@@ -26,6 +27,7 @@ def test_the_memory_is_drawn_and_its_use_printed(runs, capsys, tmp_path):
     assert plt.get_fignums() == before
 
 
+@pytest.mark.slow
 def test_plots_are_recorded_in_the_run(recorded_sweep):
     _, client, run_id = recorded_sweep
     assert inspect.main(["found"]) == 0

@@ -198,6 +198,7 @@ def call_of(flags):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options_of", "flags"),
     [(search_options, SEARCH), (comparison_options, COMPARISON)],

@@ -45,6 +45,7 @@ def test_another_seed_proposes_other_trials():
     assert one[len(first)] != two[len(first)]
 
 
+@pytest.mark.slow
 def test_proposals_improve_with_results():
     """Over several seeds, because one search may start with a good guess by chance."""
     early, late = [], []

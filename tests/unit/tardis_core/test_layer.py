@@ -66,6 +66,7 @@ def test_detached_states_end_the_gradient():
     assert x.grad is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["gumbel", "reinforce"])
 def test_it_learns_in_somebody_elses_loop(estimator):
     """Say at the last step which input was hot at the first one."""

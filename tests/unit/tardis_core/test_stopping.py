@@ -89,6 +89,7 @@ raise SystemExit(main())
 """
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_nothing(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.Popen(
@@ -105,6 +106,7 @@ def test_a_reader_that_goes_away_ends_nothing(tmp_path):
     assert (tmp_path / "end").exists()
 
 
+@pytest.mark.slow
 def test_other_threads_know_of_a_signal_before_the_main_one_can_react():
     """A library in the main thread may compute, or wait, for long in C."""
     signals, happened = StopSignals(), []

@@ -23,6 +23,7 @@ def test_curves_of_runs_that_took_different_times_are_drawn_where_all_have_value
         assert path.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_the_style_of_the_process_does_not_matter_and_stays(here):
     _, comparison = compared({"a": [0.4, 0.2], "b": [0.1, 0.3]})
     (here / "plain").mkdir()

@@ -64,6 +64,7 @@ def store(here, tmp_path_factory):
     return uri
 
 
+@pytest.mark.slow
 def test_runs_of_mlflow_are_grouped_by_all_but_the_seed(here, store, capsys):
     uri, client = store, MlflowClient(store)
     every = client.search_runs([client.get_experiment_by_name("tardis-copy").experiment_id])

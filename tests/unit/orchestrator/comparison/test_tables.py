@@ -105,6 +105,7 @@ def test_groups_without_a_shared_seed_are_not_compared():
     assert tables.differences(comparison).empty
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("better", ["lower", "higher"])
 def test_no_difference_is_negative_whatever_is_missing(better, monkeypatch):
     metric = replace(TASKS.get("copy").metric, better=better)

@@ -57,6 +57,7 @@ def points(plan):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [overwrite, lambda lines: lines[: len(lines) // 2], lambda lines: []],

@@ -26,6 +26,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_run_is_found_by_its_folder_or_its_checkpoint(runs):
     by_folder = lookup.find(str(runs / "copy"), NO_STORE)
     by_file = lookup.find(str(runs / "copy" / "best.pt"), NO_STORE)

@@ -196,6 +196,7 @@ def trained(task: str, values: dict[str, list[float]], **tags: str) -> None:
     fill_comparison(plan, {label: by_label[label] for label in labels})
 
 
+@pytest.mark.slow
 def test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved():
     low, high = [0.01] * 7, [0.01] * 3 + [0.4] * 4
     for task in ("copy", "recall"):

@@ -310,6 +310,7 @@ def said(capsys):
     return capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_extending_needs_a_number_of_trials(capsys):
     saved("copy", "--smoke", "--name", "one")
     assert main(["--extend", "one"]) == 2

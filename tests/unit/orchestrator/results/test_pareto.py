@@ -47,6 +47,7 @@ def test_seconds_are_those_of_the_training(records, monkeypatch):
     assert pareto.points(Records.load(plan)) == [Point(0, 0.2, 1.0)]
 
 
+@pytest.mark.slow
 def test_it_is_in_the_report_and_in_a_file(records, tmp_path):
     records._study = optuna.create_study()
     (section,) = [

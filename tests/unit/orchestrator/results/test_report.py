@@ -56,6 +56,7 @@ def test_the_command_of_the_best_configuration_trains_it(here, capsys):
         assert f"{key}={value}" in printed
 
 
+@pytest.mark.slow
 def test_weights_and_memory_plots_of_the_best_three_are_kept():
     records = filled([0.5, 0.1, 0.3, 0.4, (0.01,)])
     for number in range(5):

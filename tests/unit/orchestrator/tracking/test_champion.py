@@ -55,6 +55,7 @@ def offer(store, files):
     return offer
 
 
+@pytest.mark.slow
 def test_the_first_is_the_champion_and_a_better_one_replaces_it(store, offer):
     client = store[0]
     assert champion.current_champion(client, "first") is None
@@ -150,6 +151,7 @@ def deliver(uri, plan, folder):
             assert tracker.refused == 0
 
 
+@pytest.mark.slow
 def test_the_registered_model_loads_by_its_alias_and_predicts_without_pickle(
     store, tmp_path, monkeypatch
 ):

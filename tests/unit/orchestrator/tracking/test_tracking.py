@@ -88,6 +88,7 @@ def test_sending_everything_again_changes_nothing(log: EventLog, uri: str) -> No
     check_sweep(uri, trials=2, steps=6)
 
 
+@pytest.mark.slow
 def test_a_store_that_is_away_blocks_nobody(log: EventLog, uri: str) -> None:
     tracker = Tracker(log, NOWHERE, EXPERIMENT, SWEEP)
     tracker.start()
@@ -190,6 +191,7 @@ def test_files_and_folders_of_sweep_and_trial(log: EventLog, uri: str, tmp_path:
     assert (tmp_path / "store" / "artifacts").is_dir()  # beside the database, not in the cwd
 
 
+@pytest.mark.slow
 def test_what_the_store_refuses_is_set_aside(
     log: EventLog, uri: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -213,6 +215,7 @@ def test_a_password_in_the_words_of_the_store_is_not_kept(tmp_path: Path) -> Non
     assert "hunter2" not in kept
 
 
+@pytest.mark.slow
 def test_a_run_that_someone_deleted_does_not_stop_the_others(log: EventLog, uri: str) -> None:
     events = sweep_events(trials=2, steps=4)
     tracker = Tracker(log, uri, EXPERIMENT, SWEEP)
@@ -228,6 +231,7 @@ def test_a_run_that_someone_deleted_does_not_stop_the_others(log: EventLog, uri:
     assert len(history(uri, runs[1])["constant"]) == 4
 
 
+@pytest.mark.slow
 def test_an_answer_that_came_too_late_leaves_no_duplicate(log: EventLog, uri: str) -> None:
     events = sweep_events(trials=2, steps=4)
     record(log, uri, *events[:6])
@@ -238,6 +242,7 @@ def test_an_answer_that_came_too_late_leaves_no_duplicate(log: EventLog, uri: st
     check_sweep(uri, trials=2, steps=4)
 
 
+@pytest.mark.slow
 def test_more_than_mlflow_takes_at_once(log: EventLog, uri: str) -> None:
     params = {f"p{n}": "x" * 7000 for n in range(150)}
     tags = {f"t{n}": "y" * 9000 for n in range(120)}
@@ -250,6 +255,7 @@ def test_more_than_mlflow_takes_at_once(log: EventLog, uri: str) -> None:
     assert [len(points) for points in history(uri, run).values()] == [250] * 10
 
 
+@pytest.mark.slow
 def test_runs_are_found_on_every_page(
     log: EventLog, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def test_the_exact_gradient_is_that_of_differences(problem, truth):
     assert float(truth.double() @ direction) == pytest.approx(slope, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings", "unbiased"),
     [

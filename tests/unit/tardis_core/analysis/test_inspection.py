@@ -15,6 +15,7 @@ def network_and_task(task: str, **overrides):
     return build_network(config, built.signature), built
 
 
+@pytest.mark.slow
 def test_metrics_cover_all_steps_of_the_first_sequences(tmp_path):
     few = {"task.train_sequences": 4, "task.valid_sequences": 4, "task.test_sequences": 20}
     network, task = network_and_task("strokes", **few)
@@ -37,6 +38,7 @@ def test_metrics_cover_all_steps_of_the_first_sequences(tmp_path):
     assert all(plot.read_bytes().startswith(b"\x89PNG") for plot in actual.plots)
 
 
+@pytest.mark.slow
 def test_a_split_of_few_sequences_is_enough(tmp_path):
     network, task = network_and_task("copy", **{"task.valid_sequences": 3})
     actual = inspect_model(network, task, tmp_path, split="valid", example=2)

@@ -24,6 +24,7 @@ def access(gates: bool) -> Access:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gates", [True, False])
 def test_a_png_is_written(tmp_path, gates):
     before = plt.get_fignums()
@@ -39,6 +40,7 @@ def test_every_wormhole_is_an_arc_from_the_read_to_its_source():
     assert ends == [(0, 1), (0, 3), (1, 2)]
 
 
+@pytest.mark.slow
 def test_the_tokens_stand_under_the_steps():
     figure = access_figure(access(gates=True))
     figure.draw_without_rendering()
@@ -53,6 +55,7 @@ DRAWINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_the_style_that_others_have_set_does_not_matter(tmp_path, name):
     # Optuna, for one, sets ggplot for the whole process, with grid lines over heat maps.

@@ -23,6 +23,7 @@ def splits():
     return Splits(exclusive_or(4000, 1), exclusive_or(500, 2), exclusive_or(500, 3))
 
 
+@pytest.mark.slow
 def test_an_additive_head_cannot_combine_its_parts_and_a_hidden_layer_can(splits):
     torch.manual_seed(0)
     additive = probes.fitted_bits(probes.additive(4, 2), splits, updates=200)

@@ -418,6 +418,7 @@ def test_a_member_that_is_not_there_is_named(tmp_path, name, make):
 _NAMES = st.lists(st.sampled_from(["..", ".", "a", "b", "", "C:", "~"]), min_size=1, max_size=5)
 
 
+@pytest.mark.slow
 @given(parts=_NAMES, slash=st.sampled_from(["/", "\\"]), zipped=st.booleans())
 @example(parts=["..", "..", "evil"], slash="/", zipped=True)
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

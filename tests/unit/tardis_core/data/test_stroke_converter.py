@@ -269,6 +269,7 @@ def test_rows_are_well_formed(image, seed):
     assert marked == set(jumps.tolist()) - {len(rows) - 2}
 
 
+@pytest.mark.slow
 @given(st.lists(grey_images, min_size=1, max_size=5))
 @settings(max_examples=30, deadline=None)
 def test_an_image_has_the_same_rows_whatever_it_is_converted_with(images):

@@ -33,6 +33,7 @@ def test_standin_digits_have_all_labels_and_lie_inside():
     assert images[:, 1:-1, 1:-1].sum() == images.sum()
 
 
+@pytest.mark.slow
 def test_standin_digits_can_be_told_apart():
     train, labels = standin_digits.make_images(600, 0)
     test, expected = standin_digits.make_images(100, 1)

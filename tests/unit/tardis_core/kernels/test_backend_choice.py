@@ -164,6 +164,7 @@ def test_read_noise_is_kept_only_where_backward_needs_it(backend, kind, kept):
     (hidden.h_TBH.sum() + hidden.reads.pi_TBK.sum()).backward()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["gumbel", "reinforce"])
 @pytest.mark.parametrize("task", ["copy", "ptb"])
 def test_a_seeded_training_run_has_the_same_losses(task, estimator):

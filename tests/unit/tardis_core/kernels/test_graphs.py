@@ -50,6 +50,7 @@ def test_a_shape_is_captured_once(captures):
     assert len(captures) == 2  # forward and backward
 
 
+@pytest.mark.slow
 def test_many_lengths_share_a_few_graphs(captures):
     model = make_model("gumbel", **SIZE)
     for T in range(1, 2 * BUCKET + 1):
@@ -72,6 +73,7 @@ def test_two_sequences_before_their_gradients_do_not_share_a_tape(captures):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_a_graph_is_free_again_when_its_gradients_are_gone(captures):
     model = make_model("reinforce", **SIZE)
     for seed in range(3):

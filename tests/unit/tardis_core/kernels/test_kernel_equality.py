@@ -127,6 +127,7 @@ def test_every_instruction_set_and_any_number_of_threads(kind, level, monkeypatc
         torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_any_shape(data):

@@ -109,6 +109,7 @@ def test_no_cell_is_read_twice_in_a_row_while_there_is_another(case):
     assert (read_TB[1:] != read_TB[:-1]).all()
 
 
+@pytest.mark.slow
 @FEW
 @given(cases())
 def test_sequences_of_a_batch_do_not_meet(case):
@@ -122,6 +123,7 @@ def test_sequences_of_a_batch_do_not_meet(case):
             torch.testing.assert_close(mine[0], all_of_them[n], rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @FEW
 @given(cases(), st.integers(1, 4))
 def test_padding_under_the_mask_changes_nothing(case, padding):

@@ -139,6 +139,7 @@ def test_fewer_cells_begin_at_that_share_of_the_training(monkeypatch):
     assert set(cells[20:]) == {1, 2, 3, 4}
 
 
+@pytest.mark.slow
 def test_a_resumed_training_knows_how_far_it_is():
     run, resumed = trainer(**LATE), trainer(**LATE)
     for _ in range(25):

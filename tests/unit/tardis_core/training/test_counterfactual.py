@@ -135,6 +135,7 @@ PLAIN = {
 SAMPLED = {"estimator.normalise_variance": False}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_on_average_it_is_the_gradient_of_reinforce_with_less_noise(dropout):
     length, count, rounds = 3, 500, 40

@@ -11,6 +11,7 @@ from tardis_core.training.loop import Trainer
 from tests.support.systems import SYSTEMS
 from tests.support.tiny import same, timeless, tiny
 
+pytestmark = pytest.mark.slow  # together: more than sixty trainings
 # These judge several runs of a sequence, so that its state cannot be carried on.
 STARTS_ANEW = ("rloo", "counterfactual")
 

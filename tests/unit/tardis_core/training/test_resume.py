@@ -330,6 +330,7 @@ def test_a_half_written_checkpoint_is_removed(monkeypatch, tmp_path):
     assert_equal(folder, expected)
 
 
+@pytest.mark.slow
 def test_the_newest_checkpoint_may_be_named_instead_of_the_folder(tmp_path):
     expected = finished(tmp_path / "run")
     assert main(["--resume", str(tmp_path / "run" / "checkpoint.pt")]) == 0
