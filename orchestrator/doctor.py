@@ -113,6 +113,14 @@ def compare_status(who: str, theirs: Mapping[int, str], log: Mapping[int, str]) 
     ]
 
 
+def as_in_study(log: Account) -> dict[int, str]:
+    """The statuses that Optuna should have: a trial that was stopped runs on when it is resumed."""
+    stopped = State.STOPPED.mlflow_status
+    return {
+        number: RUNNING if status == stopped else status for number, status in log.status.items()
+    }
+
+
 def compare_data(plan: SweepPlan, recorded: Sequence[DataRecord]) -> list[str]:
     """Whether the trials had the data of the plan, and all of them the same."""
     planned = [str(DataRecord(plan.data_name, plan.data_sha256, True))] if plan.data_name else []
@@ -129,7 +137,7 @@ def examine(plan: SweepPlan, log: EventLog) -> list[str]:
     recorded = account_of_log(log)
     problems = compare_mlflow(recorded, account_of_mlflow(plan))
     if isinstance(plan, SearchPlan):  # a comparison has no study
-        problems += compare_status("Optuna", account_of_study(plan).status, recorded.status)
+        problems += compare_status("Optuna", account_of_study(plan).status, as_in_study(recorded))
     # Trials that were opened again have ended in an older snapshot.
     reopened = isinstance(plan, SearchPlan) and (plan.longer_since or plan.pauses)
     ended = set() if reopened else snapshots.ended_trials(plan.ray_storage)
@@ -215,6 +223,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"name a sweep ({', '.join(names_here()) or 'there are none here'}), or use --gpu"
         )
     plan = load_plan(options.name)
+    # Here, as it takes seconds, and before the logs: Ray makes its handlers when it is imported.
+    import ray.tune  # noqa: F401
+
     redirect_library_logs(plan.folder / "ray.log")
     lost = _set_damage_aside(plan) if options.fix else []
     with closing(open_log(plan.folder)) as log:

@@ -1,10 +1,20 @@
 """The doctor finds what disagrees."""
 
+from contextlib import closing
+
 import pytest
 
-from orchestrator.doctor import Account, account_of_log, compare_mlflow, compare_status, main
+from orchestrator.doctor import (
+    Account,
+    account_of_log,
+    as_in_study,
+    compare_mlflow,
+    compare_status,
+    main,
+)
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import Metrics, TrialEnded, TrialStarted
+from orchestrator.tracking.states import State
 
 
 @pytest.fixture
@@ -39,6 +49,18 @@ def test_a_status_that_differs_or_is_missing(log):
     assert compare_status("Optuna", {0: "KILLED"}, log.status) == [
         "Optuna has trial 0 as KILLED, the log as FINISHED",
         "Optuna has trial 1 as unknown, the log as RUNNING",
+    ]
+
+
+def test_a_trial_that_was_stopped_runs_on_in_the_study(tmp_path):
+    with closing(EventLog(tmp_path)) as log:
+        log.append(TrialStarted(0), State.COMPLETE.event(0, {}))
+        log.append(TrialStarted(1), State.STOPPED.event(1, {"interrupted": "true"}))
+        expected = as_in_study(account_of_log(log))
+    assert compare_status("Optuna", {0: "FINISHED", 1: "RUNNING"}, expected) == []
+    assert compare_status("Optuna", {0: "RUNNING", 1: "FINISHED"}, expected) == [
+        "Optuna has trial 0 as RUNNING, the log as FINISHED",
+        "Optuna has trial 1 as FINISHED, the log as RUNNING",
     ]
 
 
