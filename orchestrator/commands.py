@@ -1,11 +1,13 @@
 """The commands that train: options first, then the libraries that take seconds to import."""
 
+import os
 import sys
 from collections.abc import Sequence
 
 from orchestrator.planning.arguments import comparison_options, search_options
 from tardis_core import threads
 from tardis_core.cli import EXIT_INTERRUPTED, Parser, command
+from tardis_core.stopping import stop_signals
 from tardis_core.train import parsed, train_parser
 
 
@@ -16,7 +18,7 @@ def sweep(arguments: Sequence[str] | None = None) -> int:
     _announce()
     from orchestrator import sweep_command
 
-    return sweep_command.run(options)
+    return _ended(sweep_command.run(options))
 
 
 @command
@@ -26,7 +28,7 @@ def compare(arguments: Sequence[str] | None = None) -> int:
     _announce()
     from orchestrator import compare_command
 
-    return compare_command.run(options)
+    return _ended(compare_command.run(options))
 
 
 @command
@@ -62,6 +64,22 @@ def tracked_train_parser() -> Parser:
         help="MLflow tracking URI (default: ./mlflow.db); implies --track",
     )
     return parser
+
+
+def _ended(code: int) -> int:
+    """The exit code; a process that was asked to stop ends here, together with a Ray of its own.
+
+    Ray's way to end makes SIGTERM fatal again and takes another second or two, in which a second
+    signal, as schedulers send it, would end the process without its exit code.
+    """
+    from orchestrator.execution import ray_internals
+
+    if stop_signals.number is not None and ray_internals.own_services():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        ray_internals.kill_services()
+        os._exit(stop_signals.exit_code)
+    return code
 
 
 def _announce() -> None:
