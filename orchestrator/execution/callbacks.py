@@ -118,6 +118,9 @@ class RecordTrials(TrialEnds):
         best = {self.plan.best_metric: result[OBJECTIVE]} if has_objective(result) else {}
         self._recorder.measured(number_of(trial), result.get(ROWS, ()), best)
 
+    def paused(self, trial: Trial) -> None:
+        self._recorder.paused(number_of(trial))
+
     def abandoned(self, trial: Trial) -> None:
         self.abandoned_count += 1
         self.disk_full |= is_disk_full(trial)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.planning.plan import SweepPlan
-from orchestrator.tracking.events import Event, Metrics, TrialEnded, TrialStarted
-from orchestrator.tracking.states import ERROR_TAG, State
+from orchestrator.tracking.events import Event, Metrics, TrialEnded, TrialPaused, TrialStarted
+from orchestrator.tracking.states import ERROR_TAG, PAUSED, State
 from tardis_core.text import duration, short
 from tardis_core.training.best import best_row, phase_start
 
@@ -121,7 +121,7 @@ class Snapshot:
         columns = [
             ["trial", *(self._name(number) for number in numbers)],
             [self.plan.metric, *(f"{row.value:.4f}" for row in rows)],
-            ["state", *(row.state for row in rows)],
+            ["state", *(PAUSED if row.paused else row.state for row in rows)],
             ["results", *(f"{row.results}/{self.plan.reports}" for row in rows)],
         ]
         told = ("model", "estimator", "seed") if self.plan.kind == "comparison" else ()  # by names
@@ -148,13 +148,18 @@ def rows_of(events: Iterable[Event], plan: SweepPlan) -> dict[int, Row]:
         match event:
             case TrialStarted(number=number, params=params):
                 row = rows.setdefault(number, Row())
-                row.state, row.settings = State.RUNNING, params or row.settings
+                row.state, row.paused = State.RUNNING, False
+                row.settings = params or row.settings
+            case TrialPaused(number=number):
+                row = rows.setdefault(number, Row())
+                row.state, row.paused = State.STOPPED, True
             case Metrics(number=number, values=values) if key in values:
                 validations[number].append({"update": event.step, key: values[key]})
                 rows.setdefault(number, Row()).results += 1
             case TrialEnded(number=number, tags=tags):
                 row = rows.setdefault(number, Row())
-                row.state, row.reason = State.from_event(event), tags.get(ERROR_TAG, "")
+                row.state, row.paused = State.from_event(event), False
+                row.reason = tags.get(ERROR_TAG, "")
     for number, history in validations.items():
         start = _phase_start(rows[number].settings, plan.protocol.race)
         best = best_row(history, key, plan.better, start)

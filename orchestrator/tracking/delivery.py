@@ -27,12 +27,13 @@ from orchestrator.tracking.events import (
     SweepStarted,
     SweepTags,
     TrialEnded,
+    TrialPaused,
     TrialStarted,
     encode,
 )
 from orchestrator.tracking.mlflow_runs import SweepRuns, Update, clean_name, is_refusal
 from orchestrator.tracking.mlflow_store import open_store, reason
-from orchestrator.tracking.states import STATE_TAG, State
+from orchestrator.tracking.states import PAUSED, STATE_TAG, State
 
 REFUSED = "tracking.refused.jsonl"
 WINDOW = 1000  # events at a time
@@ -129,6 +130,8 @@ def fold(events: Iterable[Event]) -> dict[int | None, Update]:
                 update.resume()
                 update.metrics += _metrics(event)
                 update.tags |= {STATE_TAG: State.RUNNING}
+            case TrialPaused():
+                update.tags |= {STATE_TAG: PAUSED}
             case TrialEnded():
                 state = State.from_event(event)
                 update.status, update.ended_at = state.mlflow_status, event.at

@@ -35,6 +35,7 @@ from orchestrator.tracking.events import (
     SweepStarted,
     SweepTags,
     TrialEnded,
+    TrialPaused,
     TrialStarted,
     decode,
     encode,
@@ -72,6 +73,7 @@ class _Recorded:
 
     def __init__(self) -> None:
         self.states: dict[int, State] = {}  # by trial
+        self._paused: set[int] = set()  # trials that run, and wait for a promotion
         self._sweep_runs: bool | None = None  # None before its first start
         self._steps: dict[tuple[int | None, str], set[int]] = {}  # None: of the sweep
         self._tags: dict[str, str] = {}
@@ -83,7 +85,9 @@ class _Recorded:
                 return None
             case SweepEnded() if self._sweep_runs is False:
                 return None
-            case TrialStarted(number=number) if self.states.get(number) is State.RUNNING:
+            case TrialStarted(number=number) if self._goes_on(number):
+                return None
+            case TrialPaused(number=number) if not self._goes_on(number):
                 return None
             case TrialEnded(number=number) if self._is_over(number):
                 # One that was interrupted can end without being resumed.
@@ -113,6 +117,9 @@ class _Recorded:
         """The steps at which a trial was measured."""
         return set().union(*(steps for (trial, _), steps in self._steps.items() if trial == number))
 
+    def _goes_on(self, number: int) -> bool:
+        return self.states.get(number) is State.RUNNING and number not in self._paused
+
     def _is_over(self, number: int) -> bool:
         return self.states.get(number, State.RUNNING) is not State.RUNNING
 
@@ -127,14 +134,20 @@ class _Recorded:
             case SweepEnded():
                 self._sweep_runs = False
             case TrialStarted(number=number):
-                self.states[number] = State.RUNNING
+                self._set(number, State.RUNNING)
+            case TrialPaused(number=number):
+                self._paused.add(number)
             case TrialEnded(number=number):
-                self.states[number] = State.from_event(event)
+                self._set(number, State.from_event(event))
             case Metrics(number=number, step=step, values=values):
-                self.states[number] = State.RUNNING
+                self._set(number, State.RUNNING)
                 self._add_steps(number, step, values)
             case SweepMetrics(step=step, values=values):
                 self._add_steps(None, step, values)
+
+    def _set(self, number: int, state: State) -> None:
+        self.states[number] = state
+        self._paused.discard(number)
 
     def _add_steps(self, number: int | None, step: int, names: Iterable[str]) -> None:
         for name in names:

@@ -46,6 +46,13 @@ class Metrics(Event):
 
 
 @dataclass(frozen=True)
+class TrialPaused(Event):
+    """A trial waits for its promotion, or for the end of the search; it has not ended."""
+
+    number: int
+
+
+@dataclass(frozen=True)
 class TrialEnded(Event):
     """A trial is over; the tags `pruned`, `error` and `interrupted` say why."""
 

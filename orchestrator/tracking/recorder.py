@@ -5,7 +5,7 @@ from typing import Any
 
 from orchestrator.common.redaction import masked
 from orchestrator.tracking.event_log import EventLog
-from orchestrator.tracking.events import Metrics, TrialStarted
+from orchestrator.tracking.events import Metrics, TrialPaused, TrialStarted
 from orchestrator.tracking.states import ERROR_TAG, State
 
 LONGEST_ERROR = 4000  # characters
@@ -38,6 +38,10 @@ class Recorder:
             values = {name: value for name, value in row.items() if name != "update"}
             values |= so_far or {} if row is rows[-1] else {}
             self._log.append(Metrics(number, int(row["update"]), values))
+
+    def paused(self, number: int) -> None:
+        """A trial waits for its promotion."""
+        self._log.append(TrialPaused(number))
 
     def ended(self, number: int, state: State, tags: Mapping[str, str], error: str = "") -> None:
         """A trial has ended; `error` is the reason if it failed."""

@@ -7,6 +7,7 @@ from typing import Protocol
 from orchestrator.tracking.events import Status, TrialEnded
 
 STATE_TAG = "state"  # in words, for everyone who looks at the runs in MLflow
+PAUSED = "paused"  # the word for a trial that has not ended and waits for its promotion
 PRUNED_TAG, INTERRUPTED_TAG, ERROR_TAG = "pruned", "interrupted", "error"
 STOPPED_BY_TAG = "stopped_by"  # of a trial that somebody has stopped: it is pruned, not failed
 ENDING_TAGS = (ERROR_TAG, PRUNED_TAG, INTERRUPTED_TAG)  # removed when a trial is resumed

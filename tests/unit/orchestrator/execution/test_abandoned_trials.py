@@ -14,7 +14,7 @@ from orchestrator.execution.search import Search
 from orchestrator.execution.study import open_study
 from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import open_log
-from orchestrator.tracking.events import TrialEnded, TrialStarted
+from orchestrator.tracking.events import TrialEnded, TrialPaused, TrialStarted
 from search_spaces.engine.tpe import sampler
 
 
@@ -51,6 +51,20 @@ def test_an_error_ends_a_trial_only_when_its_retries_are_used_up(
     assert statuses == events
     assert recorder.abandoned_count == int(not events)
     assert recorder.disk_full == ("No space" in error)
+
+
+@pytest.mark.parametrize(("scheduler", "event"), [("promote", TrialPaused), ("asha", TrialEnded)])
+def test_only_a_scheduler_that_promotes_lets_a_trial_wait(tmp_path, scheduler, event):
+    plan = SearchPlan(
+        "s", "copy", "smoke", 1, "bce", "lower", reports=2, grace=1, scheduler=scheduler
+    )
+    recorder = RecordTrials(plan, tmp_path, None)
+    log = open_log(tmp_path)
+    log.append(TrialStarted(0))
+    trial = SimpleNamespace(config={"number": 0}, last_result={OBJECTIVE: 0.5})
+    recorder.on_trial_complete(1, [trial], trial)
+    *_, last = [each for each, _ in log.read(0)]
+    assert isinstance(last, event)
 
 
 def test_settings_that_cannot_be_built_are_recorded_as_they_were_proposed():

@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.execution.progress import Row, Snapshot, rows_of
 from orchestrator.planning.plan import SearchPlan
-from orchestrator.tracking.events import Metrics, TrialEnded, TrialStarted
+from orchestrator.tracking.events import Metrics, TrialEnded, TrialPaused, TrialStarted
 from orchestrator.tracking.states import State
 
 PLAN = SearchPlan("s", "ptb", "smoke", trials=40, metric="bpc", better="lower", reports=4)
@@ -42,6 +42,21 @@ def test_a_trial_that_was_resumed_after_its_end_is_running():
     events = [TrialStarted(0), TrialEnded(0, "KILLED"), TrialStarted(0)]
     assert rows_of(events, PLAN)[0].state is State.RUNNING
     assert rows_of(events[:2], PLAN)[0].state is State.STOPPED
+
+
+def test_a_trial_that_waits_for_its_promotion_does_not_run():
+    events = [TrialStarted(0), TrialStarted(1), TrialPaused(0), TrialStarted(0), TrialPaused(0)]
+    assert [rows_of(events[:count], PLAN)[0].paused for count in range(2, 6)] == [
+        False,
+        True,
+        False,
+        True,
+    ]
+    events += [Metrics(number, 10, {"valid_bpc": 2.0 + number}) for number in range(2)]
+    now = Snapshot(PLAN, rows_of(events, PLAN))
+    assert "1 running, 1 paused, " in now.summary()
+    assert ["state", "paused", "running"] in now.leaders(200, 2)
+    assert not rows_of([*events, TrialEnded(0, "FINISHED")], PLAN)[0].paused
 
 
 def test_of_a_past_trial_the_best_is_sought_where_its_trainer_sought_it():

@@ -19,6 +19,7 @@ from orchestrator.tracking.events import (
     SweepStarted,
     SweepTags,
     TrialEnded,
+    TrialPaused,
     TrialStarted,
     decode,
     encode,
@@ -31,6 +32,7 @@ EVENTS = [
     Metrics(0, 10, {"bpc": 1.5, "loss_nats": 1.0}),
     TrialStarted(1),
     Metrics(1, 10, {"bpc": math.inf}),
+    TrialPaused(1),
     TrialEnded(1, "KILLED", {"pruned": "true"}),
     Metrics(0, 20, {"bpc": 1.25}),
     Artifact(None, "/tmp/leaderboard.csv", "tables"),
@@ -96,6 +98,15 @@ def test_starts_and_ends_alternate(log: EventLog) -> None:
     log.append(start, start, failed, failed, end, start, start, end, failed)
     statuses = [getattr(event, "status", "started") for event in recorded(log)]
     assert statuses == ["started", "FAILED", "started", "FINISHED"]
+
+
+def test_a_pause_lasts_until_the_trial_starts_again_or_ends(log: EventLog) -> None:
+    start, pause, end = TrialStarted(3), TrialPaused(3), TrialEnded(3, "FINISHED")
+    log.append(pause, start, pause, pause)
+    assert log.open_trials() == [3]
+    log.append(start, start, pause, end, pause)
+    kinds = [type(event).__name__.removeprefix("Trial") for event in recorded(log)]
+    assert kinds == ["Started", "Paused", "Started", "Paused", "Ended"]
 
 
 def test_metrics_after_an_end_open_the_trial_again(log: EventLog) -> None:

@@ -29,6 +29,7 @@ from orchestrator.tracking.events import (
     SweepStarted,
     SweepTags,
     TrialEnded,
+    TrialPaused,
     TrialStarted,
 )
 from orchestrator.tracking.mlflow_runs import clean_name, clean_text
@@ -126,6 +127,14 @@ def test_a_crash_before_the_cursor_moves_makes_no_second_run(
     assert runs_of(uri).keys() == {None, 0, 1}
     record(log, uri, *sweep_events(trials=2, steps=3))
     check_sweep(uri, trials=2, steps=3)
+
+
+def test_a_trial_that_waits_for_its_promotion_is_marked(log: EventLog, uri: str) -> None:
+    record(log, uri, TrialStarted(0), Metrics(0, 1, {"bpc": 2.0}), TrialPaused(0))
+    run = runs_of(uri)[0]
+    assert (run.info.status, run.data.tags["state"]) == ("RUNNING", "paused")
+    record(log, uri, TrialStarted(0))
+    assert runs_of(uri)[0].data.tags["state"] == "running"
 
 
 def test_a_failed_trial_that_is_resumed(log: EventLog, uri: str) -> None:
