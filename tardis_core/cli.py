@@ -132,6 +132,13 @@ def evaluation_parent() -> Parser:
         "its memory contributes (default: own)",
     )
     parent.add_argument(
+        "--cells",
+        type=int,
+        metavar="N",
+        help="give TARDIS N memory cells in place of those it was trained with; further ones get "
+        "random addresses",
+    )
+    parent.add_argument(
         "--cache",
         type=int,
         metavar="N",

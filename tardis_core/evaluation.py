@@ -12,6 +12,7 @@ from typing import Any
 
 from tardis_core.analysis.cache import Cache, cached_bpc
 from tardis_core.analysis.details import as_csv, as_text, draw_detail
+from tardis_core.analysis.other_cells import with_cells
 from tardis_core.analysis.uniform_reads import with_uniform_reads
 from tardis_core.build import build_task, load_data
 from tardis_core.config import Config
@@ -48,9 +49,18 @@ class TrainedModel:
             f" seed {config.seed}, update {self.values['update']}"
         )
 
-    def network(self, device: str = "auto", reads: str = "own") -> Network:
-        """The network with its trained weights; with uniform reads, of cells drawn at random."""
+    def network(
+        self, device: str = "auto", reads: str = "own", cells: int | None = None
+    ) -> Network:
+        """The network with its trained weights.
+
+        Args:
+            reads: `uniform` reads cells that are drawn at random.
+            cells: of the memory, in place of those that it was trained with.
+        """
         network = load_network(self.values, self.config, self.source)
+        if cells is not None:
+            network = with_cells(network, cells)
         if reads == "uniform":
             network = with_uniform_reads(network)
         return network.to(pick_device(device))
@@ -79,6 +89,7 @@ class Evaluation:
     model: TrainedModel
     split: Split
     reads: str
+    cells: int | None  # in place of those of the model
     metrics: dict[str, float]
     details: list[Detail]
     units: dict[str, str]  # of all metrics that the task may have
@@ -86,7 +97,9 @@ class Evaluation:
     @property
     def prefix(self) -> str:
         """What begins the names of metrics and files: other reads are not the run's own result."""
-        return self.split if self.reads == "own" else f"{self.split}_{self.reads}_reads"
+        cells = "" if self.cells is None else f"_{self.cells}_cells"
+        reads = "" if self.reads == "own" else f"_{self.reads}_reads"
+        return f"{self.split}{cells}{reads}"
 
     def named_metrics(self) -> dict[str, float]:
         """All metrics with the prefix before their names, and one accuracy per class."""
@@ -101,8 +114,9 @@ class Evaluation:
 
     def text(self) -> str:
         """The metrics as a table, then the details."""
+        cells = "" if self.cells is None else f", {self.cells} memory cells"
         reads = ", uniform reads" if self.reads == "uniform" else ""
-        lines = [f"{self.model.title}: {self.split} split{reads}"]
+        lines = [f"{self.model.title}: {self.split} split{cells}{reads}"]
         lines += [
             f"  {name:<14}{value:>10.4f}  {self.units.get(name, '')}"
             for name, value in self.metrics.items()
@@ -140,7 +154,7 @@ def evaluate_model(model: TrainedModel, options: argparse.Namespace) -> Evaluati
     """Evaluate a model as the options of `evaluation_parent` say."""
     cache = _cache_of(options)  # first: a wrong option is refused before data is loaded
     task = model.task(options.data_dir, options.data)
-    network = model.network(options.device, options.reads)
+    network = model.network(options.device, options.reads, options.cells)
     metrics = task.evaluate(network, options.split)
     units = {task.metric.name: task.metric.unit, **task.meanings}
     if cache is not None:
@@ -150,7 +164,7 @@ def evaluate_model(model: TrainedModel, options: argparse.Namespace) -> Evaluati
             f"theta {cache.theta}, lambda {cache.weight}"
         )
     details = task.details(network, options.split)
-    return Evaluation(model, options.split, options.reads, metrics, details, units)
+    return Evaluation(model, options.split, options.reads, options.cells, metrics, details, units)
 
 
 def _cache_of(options: argparse.Namespace) -> Cache | None:

@@ -72,6 +72,16 @@ class Addressing(nn.Module):
             self.W_x.bias[half] = sign * SHARPEST
             self.a[half] = sign * MATCH_HEIGHT / self.a.numel() ** 0.5
 
+    @torch.no_grad()
+    def resize(self, cells: int) -> None:
+        """Keep W_u for so many cells; it is zero for those that there were no weights for."""
+        old_PK = self.W_u.weight
+        kept = min(cells, old_PK.shape[1])
+        self.W_u = nn.Linear(cells, len(old_PK), bias=False, device="meta").to_empty(
+            device=old_PK.device
+        )
+        self.W_u.weight.zero_()[:, :kept] = old_PK[:, :kept]
+
     def cell_weights(self, address_KA: Tensor) -> CellWeights:
         """The weights of the first cells, which are the same at every step of a sequence."""
         widths = [self.address_width, self.W_m.in_features - self.address_width]

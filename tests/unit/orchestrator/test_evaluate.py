@@ -120,11 +120,14 @@ def test_json_is_all_that_is_printed(runs, capsys):
 
 
 @pytest.mark.slow
-def test_uniform_reads_do_not_replace_the_result_of_the_run(recorded_sweep):
+@pytest.mark.parametrize(
+    ("words", "name"), [(("--reads", "uniform"), "uniform_reads"), (("--cells", "5"), "5_cells")]
+)
+def test_another_memory_does_not_replace_the_result_of_the_run(recorded_sweep, words, name):
     _, client, run_id = recorded_sweep
     assert evaluate.main(["found"]) == 0
     before = client.get_run(run_id).data.metrics
-    assert evaluate.main(["found", "--reads", "uniform"]) == 0
+    assert evaluate.main(["found", *words]) == 0
     after = client.get_run(run_id).data.metrics
-    assert after.keys() - before.keys() == {"test_uniform_reads_bce"}
+    assert after.keys() - before.keys() == {f"test_{name}_bce"}
     assert before.items() <= after.items()

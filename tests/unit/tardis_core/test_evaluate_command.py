@@ -61,6 +61,17 @@ def test_uniform_reads_are_those_of_urmann_with_the_same_weights(run, capsys):
     assert "uniform reads" in capsys.readouterr().out
 
 
+def test_another_number_of_cells_is_measured_and_said(run, capsys):
+    cells = load_checkpoint(run / "best.pt")[1].settings()["memory.cells"]
+    measured = []
+    for words in ((), ("--cells", str(cells)), ("--cells", str(4 * cells))):
+        assert main([str(run), *words, "--json"]) == 0
+        measured.append(json.loads(capsys.readouterr().out)["bce"])
+    assert measured[0] == measured[1] != measured[2]
+    assert main([str(run), "--cells", "7"]) == 0
+    assert "test split, 7 memory cells\n" in capsys.readouterr().out
+
+
 def refused(capsys, *arguments):
     assert main(list(arguments)) == 2
     captured = capsys.readouterr()
@@ -73,6 +84,7 @@ def refused(capsys, *arguments):
 def test_errors_are_one_line(run, tmp_path, capsys):
     assert "there is no checkpoint" in refused(capsys, str(tmp_path / "nothing"))
     assert "choose from 'valid', 'test'" in refused(capsys, str(run), "--split", "train")
+    assert "--cells must be at least 1, not 0" in refused(capsys, str(run), "--cells", "0")
 
 
 def test_weights_that_do_not_fit_are_refused(run, tmp_path, capsys):
