@@ -98,6 +98,6 @@ def _check_memory(max_concurrent: int) -> None:
     free, needed = ray.available_resources().get("memory", 0.0), MEMORY_PER_TRIAL * max_concurrent
     if free < needed:
         raise UserError(
-            f"{max_concurrent} trials at once need about {needed / 1e9:.1f} GB of memory, and "
+            f"{max_concurrent} concurrent trials need about {needed / 1e9:.1f} GB of memory, and "
             f"{free / 1e9:.1f} GB are free; lower --concurrency"
         )
