@@ -92,8 +92,8 @@ class Trainer:
             value = settings.get(name, plain)
             if value != plain and self._continues:
                 raise UserError(
-                    f"{name}={value} needs sequences that start anew with each batch, and those "
-                    f"of {self.config.task} continue from batch to batch; {alternative}"
+                    f"{name}={value} needs sequences that do not continue from batch to batch, as "
+                    f"those of {self.config.task} do; {alternative}"
                 )
 
     @property

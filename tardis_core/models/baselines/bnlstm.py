@@ -47,7 +47,7 @@ class BnLstmConfig(ModelConfig):
         0.1, "initial gain of the normalised values; a large one saturates the gates"
     )
     population_steps: int = setting(
-        100, "time steps with statistics of their own at evaluation (S)"
+        100, "first time steps that have separate statistics at evaluation (S)"
     )
 
     def __post_init__(self) -> None:

@@ -136,7 +136,7 @@ def test_a_model_is_told_of_every_batch_before_and_after(monkeypatch):
 
 def test_copies_need_sequences_that_start_anew():
     config = tiny("ptb", estimator="rloo")
-    with pytest.raises(UserError, match=r"estimator\.copies=\d needs sequences that start anew"):
+    with pytest.raises(UserError, match=r"estimator\.copies=\d needs sequences that do not"):
         Trainer(config, load_data(config, None, "standin"))
     config = tiny("ptb", estimator="gumbel")
     assert Trainer(config, load_data(config, None, "standin")).update == 0  # accepted
