@@ -1,4 +1,4 @@
-"""Where trials fit: the share of a GPU and the CPUs of a trial, and how many run at once."""
+"""Where trials fit: the share of a GPU and the CPUs of a trial, and how many run concurrently."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

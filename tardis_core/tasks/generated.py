@@ -94,7 +94,7 @@ class GeneratedConfig:
 
 
 class GeneratedTask(Task):
-    """All sequences of a batch have one length, drawn anew for each batch."""
+    """All sequences of a batch have one length, drawn for each batch."""
 
     name: ClassVar[str]
     most: ClassVar[int | None] = None  # the greatest length there can be
