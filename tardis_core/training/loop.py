@@ -45,7 +45,7 @@ def pick_device(name: str) -> torch.device:
     except RuntimeError:
         device = None
     if device is None or device.type not in here:
-        raise UserError(f"device {name!r} is not here; choose one of: auto, {', '.join(here)}")
+        raise UserError(f"device {name!r} is not available; choose one of: auto, {', '.join(here)}")
     return device
 
 

@@ -348,7 +348,7 @@ def test_auto_takes_the_best_device_there_is(monkeypatch, cuda, mps, expected):
 @pytest.mark.parametrize("name", ["cuda", "cuda:1", "mps", "tpu", ""])
 def test_a_device_that_is_not_there_is_refused_with_those_that_are(monkeypatch, name):
     available(monkeypatch, False, False)
-    expected = f"^device '{name}' is not here; choose one of: auto, cpu$"
+    expected = f"^device '{name}' is not available; choose one of: auto, cpu$"
     with pytest.raises(UserError, match=expected):
         Trainer(tiny(), None, name)
 
