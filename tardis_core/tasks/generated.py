@@ -108,7 +108,7 @@ class GeneratedTask(Task):
 
     @abstractmethod
     def at_length(self, network: Network, split: Split, length: int) -> float:
-        """The metric at one length, which need not be one seen in training."""
+        """The metric at one length, which may differ from those in training."""
 
     @classmethod
     def provenance(cls, config: Any, data: Any) -> Provenance:
