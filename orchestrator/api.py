@@ -177,7 +177,7 @@ def sweep(
     The options are those of `python -m orchestrator.sweep --help`.
 
     Args:
-        updates: with `extend`: train complete trials on to so many, or "x2" as many.
+        updates: with `extend`: continue complete trials to this number, or "x2" doubles it.
         time_budget: seconds, or a text such as "30m".
         set: settings of every trial, such as `{"memory.cells": 32}`.
         space: a file, or a function `space(trial)` or `space(trial, scale, estimators)` that

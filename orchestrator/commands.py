@@ -61,7 +61,7 @@ def tracked_train_parser() -> Parser:
     group.add_argument(
         "--tracking-uri",
         default="",
-        help="MLflow tracking URI (default: ./mlflow.db); implies --track",
+        help="MLflow tracking URI (default: MLFLOW_TRACKING_URI, or ./mlflow.db); implies --track",
     )
     return parser
 

@@ -1,4 +1,4 @@
-"""Which system is better, and how sure are we? `python -m orchestrator.compare copy`.
+"""Which model is better, and how certain is that? `python -m orchestrator.compare copy`.
 
 The module is for `python -m` alone; imported, it is the function of the same name.
 """

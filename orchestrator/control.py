@@ -1,4 +1,4 @@
-"""Ask a running sweep for something: `python -m orchestrator.control NAME pause`."""
+"""Control a running sweep: `python -m orchestrator.control NAME pause`."""
 
 import sys
 import time
@@ -18,7 +18,7 @@ actions:
   pause            stop all trials, start no others; the sweep waits, also after --resume
   resume           continue a paused sweep: its trials resume from their last checkpoints
   stop-trial N     end trial N for good; it counts as pruned
-  enqueue KEY=VALUE ...   settings of the next trial; those that are not given are drawn
+  enqueue KEY=VALUE ...   settings of the next trial; the sampler chooses the others
 
 examples:
   python -m orchestrator.control NAME stop-trial 3
@@ -36,9 +36,9 @@ DONE = {
 def parser() -> Parser:
     """The options of the command."""
     parser = Parser(prog="python -m orchestrator.control", description=__doc__, epilog=EXAMPLES)
-    parser.add_argument("name", help="name of a sweep that runs")
-    parser.add_argument("action", choices=tuple(DONE), help="what it is asked for")
-    parser.add_argument("words", nargs="*", metavar="N or KEY=VALUE", help="see above")
+    parser.add_argument("name", help="name of a running sweep")
+    parser.add_argument("action", choices=tuple(DONE), help="what to do; see below")
+    parser.add_argument("words", nargs="*", metavar="N or KEY=VALUE", help="see below")
     return parser
 
 

@@ -22,7 +22,7 @@ def parser() -> Parser:
         description=__doc__,
         parents=[*parents, device_parent(), data_parent()],
     )
-    parser.add_argument("--example", type=int, default=0, help="number in the split (default: 0)")
+    parser.add_argument("--example", type=int, default=0, help="which sequence (default: 0)")
     return parser
 
 

@@ -24,7 +24,7 @@ def add_config_option(parser: Parser) -> None:
         "--config",
         metavar="FILE",
         help="options from a YAML or JSON file, or the configuration of a run, such as the "
-        "best_config.json of a sweep; options given here too override it",
+        "best_config.json of a sweep; options on the command line override it",
     )
 
 

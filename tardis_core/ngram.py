@@ -78,13 +78,13 @@ def parser() -> Parser:
         "--model",
         choices=KINDS,
         default="kneser-ney",
-        help="counted, or a linear model trained by SGD (default: %(default)s)",
+        help="kneser-ney counts, maxent is a linear model trained by SGD (default: %(default)s)",
     )
     defaults = "; ".join(f"{name}: {kind.orders}" for name, kind in KINDS.items())
     parser.add_argument(
         "--orders",
         metavar="N,...",
-        help=f"lengths of n-grams to try; validation chooses (default of {defaults})",
+        help=f"lengths of n-grams to try; the best by validation is used (default: {defaults})",
     )
     maxent = parser.add_argument_group("training of maxent")
     for name, (kind, text) in TRAINING.items():

@@ -45,7 +45,7 @@ def train_parser() -> Parser:
     )
     parser.add_argument(
         "--scale",
-        help=f"sizes and budget: {', '.join(SCALES)}; smoke takes about a minute, small fits a "
+        help=f"sizes and budget: {', '.join(SCALES)}; smoke takes a minute at most, small fits a "
         "laptop, paper has the paper's sizes (default: small)",
     )
     parser.add_argument(

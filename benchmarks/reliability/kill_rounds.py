@@ -123,7 +123,7 @@ class Life:
         self.moment = ""  # of the kill; empty if it had ended before
 
     def run(self, command: list[str], kill_after: float | None) -> bool:
-        """Run a command to its end, with a kill after so many seconds; whether it ended well."""
+        """Run a command to its end, with a kill after this many seconds; whether it ended well."""
         process = self._start(command)
         if kill_after is not None:
             self._kill(process, kill_after)

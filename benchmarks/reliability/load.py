@@ -117,7 +117,7 @@ class Row(NamedTuple):
 
 
 class Watch(threading.Thread):
-    """Follows the event log and prints a row after every so many trials."""
+    """Follows the event log and prints one row per `every` trials."""
 
     def __init__(self, log: EventLog, sender: int, every: int) -> None:
         super().__init__(daemon=True)

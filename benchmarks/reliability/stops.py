@@ -4,7 +4,7 @@
     python -m benchmarks.reliability.stops --rounds 3 --moment training
 
 A sweep gets a signal at its start-up, while its trials train, and while it writes its report; once
-or twice, the driver alone or its whole process group. It must exit with 128 and the number of the
+or twice, the driver alone or its whole process group. It must exit with 128 plus the number of the
 signal, say how to resume (unless it had not begun), and leave no trial running. Run it alone on an
 idle machine.
 """
@@ -125,8 +125,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=summary, epilog=detail, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=1, help="of each case")
-    parser.add_argument("--moment", choices=MOMENTS, help="only this one")
+    parser.add_argument("--rounds", type=int, default=1, help="rounds of each case")
+    parser.add_argument("--moment", choices=MOMENTS, help="only stop at this moment")
     options = parser.parse_args()
     moments = (options.moment,) if options.moment else MOMENTS
     stops = []

@@ -114,7 +114,7 @@ def _verdict(code: int) -> str:
 
 
 def in_fork(work: Callable[[], int], limit: int = 0) -> int:
-    """The exit code of work in a process of its own, which an alarm ends after so many seconds."""
+    """The exit code of work in a process of its own, which an alarm ends after `limit` seconds."""
     child = os.fork()
     if child == 0:
         code = BROKEN

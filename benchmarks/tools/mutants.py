@@ -188,8 +188,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run mutants and print the kill rates."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", type=int, help="mutants per module (default: all)")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
-    parser.add_argument("--minutes", type=float, default=1e9, help="stop after so long")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample (default: 0)")
+    parser.add_argument("--minutes", type=float, default=1e9, help="stop after this many minutes")
     parser.add_argument("--only", default="", help="part of the path of the modules to mutate")
     parser.add_argument("--survivors", action="store_true", help="run those that survived again")
     parser.add_argument("--table", type=Path, default=TABLE, help=f"results (default: {TABLE})")

@@ -46,7 +46,7 @@ def picture(now: Snapshot, columns: int, title: str) -> str:
 
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Find the moment, and write its picture."""
+    """Find the moment, and write the figure."""
     parser = Parser(
         prog="python -m benchmarks.tools.terminal", description=(__doc__ or "").splitlines()[0]
     )

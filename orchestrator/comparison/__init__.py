@@ -1,1 +1,1 @@
-"""Which system is better, and how sure we are."""
+"""Which model is better, and how certain that is."""

@@ -104,7 +104,7 @@ def _plots(comparison: ComparisonData, names: Collection[str]) -> dict[str, list
 def _commands(comparison: ComparisonData) -> Section:
     commands = "\n".join(comparison.commands)
     runs = [f"# {group.label}\n{training_command(group.config)}" for group in comparison.groups]
-    note = f"This comparison again, and one run of each system alone, on {comparison.data}."
+    note = f"This comparison again, and one run of each candidate alone, on {comparison.data}."
     return Section("Commands", [Code(commands), Code("\n\n".join(runs))], note)
 
 

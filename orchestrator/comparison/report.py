@@ -27,7 +27,7 @@ SPARE = ("p", "deviation", "best", "pairs", "needed", "probability", "low", "hig
 
 
 class Section(NamedTuple):
-    """What stands above a table."""
+    """The title and the explanation above a table."""
 
     title: str
     note: str
@@ -41,15 +41,15 @@ SECTIONS = {
     "differences": Section(
         "Differences",
         "Paired by seed: seeds that only one of the two has are left out. p by permutation, "
-        "corrected for the number of differences by Holm's method. P(better): how likely a run of "
-        "the first is better than one of the second. Seeds needed: to decide with a probability "
-        "of 80 %, if the difference is what it seems.",
+        "corrected for the number of differences by Holm's method. P(better): probability that a "
+        "run of the first is better than one of the second. Seeds needed: to establish a "
+        "difference as large as the measured one with a probability of 80 %.",
     ),
     "until_solved": Section(
         "Until solved",
         "The share of the runs with a validation that counts as solved, with its 95 % interval "
         "(Wilson), and the median of the updates, sequences and seconds of training until the "
-        "first such validation; without a number if less than half of the runs solve it.",
+        "first such validation; there is no median if less than half of the runs solve it.",
     ),
     "by_seed": Section("Every run", "One row per seed."),
     "best_of_n": Section(
@@ -92,7 +92,7 @@ def write_files(comparison: ComparisonData, folder: Path) -> list[Path]:
 def headline(comparison: ComparisonData) -> str:
     """Task, metric, data and scale in one sentence."""
     metric = comparison.metric
-    data = comparison.data if comparison.real else f"{comparison.data}, which is made up"
+    data = comparison.data if comparison.real else f"{comparison.data}, a stand-in"
     return (
         f"{comparison.task}: {comparison.split} {metric.name} ({metric.unit}, {metric.better} is "
         f"better) on {data}; scale {comparison.scales}"

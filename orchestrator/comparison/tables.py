@@ -135,7 +135,7 @@ def verdict(low: float, corrected: float, pairs: int, least: float, family: int)
     Args:
         low: lower end of the interval of the difference.
         corrected: its p value after correction.
-        least: the corrected p value that so many pairs could give at best.
+        least: the corrected p value that this number of pairs could give at best.
         family: number of differences that are tested.
     """
     if least > SIGNIFICANCE:
@@ -148,7 +148,7 @@ def until_solved(comparison: ComparisonData) -> pd.DataFrame:
     """How soon each group solves the task: one row per group, the soonest first.
 
     By the first validation that counts as solved; the median over all runs, of which those that
-    never solve it take for ever. Empty if the task says nothing about being solved.
+    never solve it take forever. Empty if the task says nothing about being solved.
     """
     if comparison.metric.solved is None:
         return pd.DataFrame()

@@ -88,7 +88,7 @@ def ask_gpu_nodes(
     """Start a task on every node with GPUs; returns the address of the node of each task.
 
     Args:
-        gpus: how many GPUs the question needs on a node with so many.
+        gpus: how many GPUs the question needs on a node with this number of GPUs.
     """
     return {
         _ask(node, question, gpus(node["Resources"]["GPU"]), arguments): node["NodeManagerAddress"]

@@ -1,6 +1,6 @@
-"""A search that is extended: trials that had ended and train on are opened again, all at once.
+"""A search that is extended: trials that had ended are reopened to train longer, all in one step.
 
-Optuna cannot reopen a trial that has ended. The study is therefore written anew, with the same
+Optuna cannot reopen a trial that has ended. The study is therefore rewritten, with the same
 trials, numbers and values, some of which run again; the new file replaces the old one in one step.
 From then on they are trials that were interrupted: they are handed out again, and continue from
 their checkpoints.

@@ -65,8 +65,8 @@ def _check_nodes(plan: SweepPlan) -> None:
         answers = ray.get(probes)
     except RayError as error:
         raise UserError(
-            "every node must have this program and the storage, and one could not be asked "
-            f"({masked(error_line(error, last=True))}); install it there as here, or use its image"
+            "every node must have this program and the storage, and one did not answer "
+            f"({masked(error_line(error, last=True))}); install both, or use the image"
         ) from error
     finally:
         filesystem.delete_file(probe_file)
@@ -85,7 +85,7 @@ def _check_node(address: str, sees: bool, theirs: dict[str, str], storage: str) 
     ]
     if differing:
         raise UserError(
-            f"node {address} has other versions: {', '.join(differing)}; make them equal"
+            f"node {address} has other versions: {', '.join(differing)}; install the same versions"
         )
 
 
@@ -98,6 +98,6 @@ def _check_memory(max_concurrent: int) -> None:
     free, needed = ray.available_resources().get("memory", 0.0), MEMORY_PER_TRIAL * max_concurrent
     if free < needed:
         raise UserError(
-            f"{max_concurrent} trials at once need about {needed / 1e9:.1f} GB of memory, and "
+            f"{max_concurrent} concurrent trials need about {needed / 1e9:.1f} GB of memory, and "
             f"{free / 1e9:.1f} GB are free; lower --concurrency"
         )

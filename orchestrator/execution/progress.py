@@ -72,7 +72,7 @@ class Snapshot:
         )
 
     def _expected(self, results: int) -> float:
-        """The results that a trial which has so many will have at its end, by those that ended."""
+        """The expected number of results at its end of a trial with this many, by ended trials."""
         ends = [
             row.results
             for row in self.rows.values()

@@ -84,7 +84,7 @@ UNUSED_STARTS = {
 def own_services() -> dict[int, str]:
     """The GCS, the raylet and its agents, by process id, if this process has started them.
 
-    Without one of them nothing continues, and Ray itself would wait for ever.
+    Without one of them nothing continues, and Ray itself would wait forever.
     """
     started = {
         each.process.pid: name
@@ -115,7 +115,7 @@ def lives(pid: int) -> bool:
 def kill_services() -> None:
     """Kill what is left of a Ray that this process has started.
 
-    Its workers, too: those that their raylet has just asked to end would wait for it for ever.
+    Its workers, too: those that their raylet has just asked to end would wait for it forever.
     """
     services = [each.process for kind in _processes().values() for each in kind]
     workers = [worker for each in services for worker in _descendants(each.pid)]
@@ -160,7 +160,7 @@ def remembered(rule: MedianStoppingRule, trial: Any) -> list[dict[str, Any]]:
 def stop_trial(shown: Any, trial: Trial) -> None:
     """Stop a trial in the middle of its training, together with its process.
 
-    A process that Ray kept for the next trial would go on with the old training meanwhile.
+    A process that Ray kept for the next trial would continue the old training meanwhile.
 
     Args:
         shown: the controller of Tune as schedulers see it.

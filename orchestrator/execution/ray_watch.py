@@ -1,4 +1,4 @@
-"""Notices that the Ray of this machine has died, for which Ray itself would wait for ever.
+"""Notices that the Ray of this machine has died, for which Ray itself would wait forever.
 
 As soon as it misses its raylet, which ends with any of its agents, Ray ends the process of the
 driver without a word. So a thread is woken by the end of these processes, and what follows happens

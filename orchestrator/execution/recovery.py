@@ -25,7 +25,7 @@ def check_complete(plan: SweepPlan, log: EventLog) -> None:
     if lost := lost_trials(plan, log):
         shown = ", ".join(map(str, lost[:5])) + (", ..." if len(lost) > 5 else "")
         raise UserError(
-            f"{log.path} lacks trials that others know ({shown}); rebuild it with: "
+            f"{log.path} lacks trials of the study or the storage ({shown}); rebuild it with: "
             f"python -m orchestrator.doctor {plan.name} --fix"
         )
 

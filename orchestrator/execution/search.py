@@ -16,7 +16,7 @@ from orchestrator.planning.constraints import Limits
 
 _log = logging.getLogger(__name__)
 LEARNED_DRAWS = 20  # by the sampler, where proposals violate a constraint; then at random ...
-MOST_DRAWS = 200  # ... until so many have: then the trial fails
+MOST_DRAWS = 200  # ... up to this number: then the trial fails
 Space = Callable[[Trial], dict[str, Any]]
 
 

@@ -130,7 +130,7 @@ def reopened_part(folder: Path, name: str) -> int:
 
 
 def reopen(folder: Path, name: str, numbers: Collection[int], part: int) -> None:
-    """Write the study anew, in one step, with some trials that had ended running again."""
+    """Rewrite the study in one step, with some trials that had ended running again."""
     old, draft = open_study(folder, name), folder / f"{STUDY_FILE}.new"
     draft.unlink(missing_ok=True)
     new = optuna.create_study(

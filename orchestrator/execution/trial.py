@@ -238,7 +238,7 @@ class Report:
             tune.report(self._result(rows, reports), checkpoint=saved)
 
     def send(self, rows: list[dict[str, float]], validations: int) -> None:
-        """Send the result as it was after so many validations."""
+        """Send the result as it was after this many validations."""
         tune.report(self._result(rows, validations))
 
     def _result(self, rows: list[dict[str, float]], validations: int) -> dict[str, Any]:

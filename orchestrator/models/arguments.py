@@ -14,7 +14,7 @@ def run_parent() -> Parser:
     parent.add_argument(
         "--tracking-uri",
         default="",
-        help="MLflow tracking URI (default: ./mlflow.db)",
+        help="MLflow tracking URI (default: MLFLOW_TRACKING_URI, or ./mlflow.db)",
     )
     return parent
 

@@ -1,1 +1,1 @@
-"""The paper's tables and figures: a file each, registered under its name."""
+"""The paper's tables and figures: one file each, registered under its name."""

@@ -25,7 +25,7 @@ class Request:
 
 
 class Row(NamedTuple):
-    """One number or claim, ours beside the paper's."""
+    """One number or claim: ours and the paper's."""
 
     what: str
     ours: str

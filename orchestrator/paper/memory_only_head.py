@@ -1,6 +1,6 @@
 """The memory-only head, p(y | r, x): what it could know, and what it knows.
 
-The paper reports 1.28 bits per character for it, beside 1.26 for the whole model (Eq. 17). When the
+The paper reports 1.28 bits per character for it, and 1.26 for the whole model (Eq. 17). When the
 memory is full, the newest cell that can be read was written two steps ago, because the cell of the
 step before was the last one read. So r_t and x_t do not contain x_{t-1}, except through the choice
 of the cell. Heads are fitted to a frozen model, on more and more of what it knows.
@@ -81,7 +81,7 @@ class Measured(NamedTuple):
 
 @REPRODUCTIONS.register("memory-only-head")
 class MemoryOnlyHead(Reproduction):
-    """Heads of the form of Eq. (17) on more and more knowledge, and n-gram models beside them."""
+    """Heads of the form of Eq. (17) on more and more knowledge, and n-gram models."""
 
     title = "Penn Treebank: what the memory-only head p(y | r, x) can know"
     costs: ClassVar = {"smoke": "30 s", "small": "1 h", "paper": "days"}
@@ -198,7 +198,7 @@ def _samples(steps: Steps, view: Callable[[Steps], list[Tensor]]) -> Samples:
 
 
 def _views(model: Tardis, data: TextCorpus) -> dict[str, Callable[[Steps], list[Tensor]]]:
-    """What a head may see beside x_t, from little to much."""
+    """What a head may see in addition to x_t, from little to much."""
     cells = model.memory_config.cells
     counts = np.bincount(data.train, minlength=len(data.symbols))
     rank_O = torch.from_numpy(np.argsort(np.argsort(-counts)))

@@ -26,7 +26,7 @@ examples:
   python -m orchestrator.sweep --extend NAME --trials +20    more trials in the same study
   python -m orchestrator.sweep --extend NAME --updates x2    complete trials train longer
 """
-COMPARE = """Which system is better, and how sure are we? `python -m orchestrator.compare copy`.
+COMPARE = """Which model is better, and how certain is that? `python -m orchestrator.compare copy`.
 
 Trains the rows of the paper's table for the task with equal budgets and several seeds, or compares
 runs that exist already.
@@ -37,7 +37,7 @@ examples:
   python -m orchestrator.compare ptb --models tardis,lstm,ntm --dry-run      only the plan
   python -m orchestrator.compare ptb --models tardis,lstm,ntm --parameters 400000
   python -m orchestrator.compare copy --candidate lstm --candidate tardis:gumbel \\
-      --candidate tardis:reinforce,estimator.gamma=0.9       systems of your own
+      --candidate tardis:reinforce,estimator.gamma=0.9       candidates of your own
   python -m orchestrator.compare --resume NAME               after Ctrl-C, a crash or a power cut
   python -m orchestrator.compare --sweeps NAME,NAME          searches, at equal numbers of trials
   python -m orchestrator.compare --runs ID,ID,ID             MLflow runs
@@ -128,14 +128,14 @@ def search_parser() -> Parser:
         "--trials",
         type=int,
         metavar="N",
-        help="number of trials; with --extend +N (default: by the scale)",
+        help="number of trials (default: depends on the scale); with --extend, +N adds N trials",
     )
     add(
         "--updates",
         metavar="N",
-        help="with --extend: train complete trials on to N updates, or x2 as many",
+        help="with --extend: continue complete trials to N updates; x2 doubles their number",
     )
-    add("--time-budget", type=seconds, metavar="TIME", help="stop after 90s, 30m or 2h")
+    add("--time-budget", type=seconds, metavar="TIME", help="stop the search after 90s, 30m or 2h")
     add(
         "--estimators",
         type=names,
@@ -175,32 +175,33 @@ def search_parser() -> Parser:
     add(
         "--race",
         action="store_true",
-        help="with --seeds-per-trial: a trial that is clearly worse after one seed gets no other",
+        help="with --seeds-per-trial: a trial that is clearly worse after one seed gets no other "
+        "seeds",
     )
     add(
         "--grace",
         type=float,
         metavar="SHARE",
-        help="share of its updates before which no trial is stopped (default: 1/9; 1: never)",
+        help="stop no trial before this share of its updates (default: 1/9); 1 stops none",
     )
     add(
         "--confirm-seeds",
         type=int,
         metavar="N",
-        help="after the search, train the best three again with N other seeds each",
+        help="after the search, train the best three configurations again with N other seeds",
     )
     add(
         "--constraint",
         action="append",
         metavar="QUANTITY<NUMBER",
-        help="a limit of every trial, repeatable: parameters<2e6, memory_gb<8",
+        help="a limit for every trial, repeatable: parameters<2e6, memory_gb<8",
     )
     add(
         "--objectives",
         type=names,
         metavar="METRIC,SECOND",
         help="report the Pareto front of the metric and parameters or seconds, such as "
-        "bpc,parameters; the search goes by the metric",
+        "bpc,parameters; the search itself uses the metric alone",
     )
     add("--warm-start", metavar="NAME", help="learn from the trials of an earlier search")
     return parser
@@ -227,17 +228,17 @@ def comparison_parser() -> Parser:
         "--candidate",
         action="append",
         metavar="MODEL[:ESTIMATOR][,KEY=VALUE...]",
-        help="a system of your own instead of the paper's rows, repeatable; label=NAME among its "
-        "settings is its name in tables",
+        help="a candidate of your own instead of the paper's rows, repeatable; label=NAME among "
+        "its settings is its name in tables",
     )
     add(
         "--parameters",
         type=int,
         metavar="N",
-        help="choose the hidden size of every candidate for about N parameters",
+        help="choose the hidden size of every candidate so that it has about N parameters",
     )
-    add("--runs", type=names, metavar="ID,...", help="compare these MLflow runs, train nothing")
-    add("--sweeps", type=names, metavar="NAME,...", help="compare these sweeps, train nothing")
+    add("--runs", type=names, metavar="ID,...", help="compare these MLflow runs; train nothing")
+    add("--sweeps", type=names, metavar="NAME,...", help="compare these sweeps; train nothing")
     add("--out", metavar="DIR", help="folder of the report with --runs or --sweeps")
     return parser
 
@@ -249,7 +250,7 @@ def _shared_parent() -> Parser:
     add("task", nargs="?", help=f"one of: {', '.join(TASK_NAMES.all())}")
     add_config_option(parent)
     add_plugin_option(parent)
-    add("--resume", metavar="NAME", help="continue a sweep that was stopped")
+    add("--resume", metavar="NAME", help="resume a sweep that was stopped")
     add("--dry-run", action="store_true", help="print the plan and exit")
     add(
         "--json",
@@ -272,8 +273,8 @@ def _shared_parent() -> Parser:
     add(
         "--on-end",
         metavar="COMMAND",
-        help="run this when the sweep has ended; TARDIS_SWEEP, TARDIS_STATE, TARDIS_BEST and more "
-        "tell it how",
+        help="run this shell command when the sweep has ended; TARDIS_SWEEP, TARDIS_STATE, "
+        "TARDIS_BEST and other variables describe the result",
     )
     add("--seed", type=int, help="seed of the sweep and the first seed of trials (default: 0)")
     add = parent.add_argument_group("cluster, storage and tracking").add_argument
@@ -293,7 +294,7 @@ def _shared_parent() -> Parser:
     add(
         "--retry-smaller-batch",
         action="store_true",
-        help="where memory runs out, retry with the batch in parts whose gradients are summed",
+        help="if a trial runs out of memory, retry with the batch in parts and add their gradients",
     )
     add(
         "--concurrency",
@@ -306,7 +307,15 @@ def _shared_parent() -> Parser:
         action="store_true",
         help="the cluster grows on demand: request room for --concurrency trials",
     )
-    add("--address", help="HOST:PORT of an existing Ray cluster (default: start one here)")
-    add("--storage", help="folder or URI that all nodes share (default: TARDIS_STORAGE)")
-    add("--tracking-uri", help="MLflow tracking URI (default: ./mlflow.db)")
+    add(
+        "--address",
+        help="HOST:PORT of an existing Ray cluster, or auto (default: RAY_ADDRESS, otherwise start "
+        "Ray on this machine)",
+    )
+    add(
+        "--storage",
+        help="folder or URI that all nodes can access (default: TARDIS_STORAGE, otherwise the "
+        "folder of the sweep)",
+    )
+    add("--tracking-uri", help="MLflow URI (default: MLFLOW_TRACKING_URI, or ./mlflow.db)")
     return parent

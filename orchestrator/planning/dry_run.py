@@ -44,7 +44,7 @@ def describe(plan: SweepPlan, cluster: Capacity) -> str:
         f"tracking    {masked(plan.tracking_uri)}",
     ]
     if isinstance(plan, SearchPlan) and plan.confirm_seeds:
-        lines.append(f"then        the best few again with {plan.confirm_seeds} other seeds each")
+        lines.append(f"then        the best again with {plan.confirm_seeds} other seeds each")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Where trials fit: the share of a GPU and the CPUs of a trial, and how many run at once."""
+"""Where trials fit: the share of a GPU and the CPUs of a trial, and how many run concurrently."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -65,10 +65,10 @@ def _chosen(plan: SweepPlan, cluster: Cluster) -> tuple[float, str]:
         return 1.0, "one trial per GPU: all GPUs were busy, and nothing could be measured"
     memory, total, seconds = footprint
     if memory >= total:
-        return 1.0, "one trial per GPU: the largest of the first does not fit on one"
+        return 1.0, "one trial per GPU: the largest one measured does not fit on one"
     count = trials_per_gpu(memory, total)
     return share_of(count), (
-        f"{count} per GPU: the largest of the first takes {memory / 1e9:.2g} of {total / 1e9:.3g} "
+        f"{count} per GPU: the largest one measured takes {memory / 1e9:.2g} of {total / 1e9:.3g} "
         f"GB and {1000 * seconds:.3g} ms per update"
     )
 

@@ -248,7 +248,7 @@ class SearchPlan(SweepPlan):
         return replace(self, trials=self.trials + more, part=self.part + 1)
 
     def with_updates(self, updates: int, reports: int) -> "SearchPlan":
-        """The same search with longer trials, of so many validations."""
+        """The same search with longer trials, of this many validations."""
         fixed, part = {**self.fixed, "training.updates": str(updates)}, self.part + 1
         return replace(self, fixed=fixed, reports=reports, part=part, longer_since=part)
 

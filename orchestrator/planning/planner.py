@@ -113,7 +113,7 @@ def _check_begun(plan: SweepPlan) -> None:
 
 
 def _found_at(directory: str | None, plan: Plan) -> Plan:
-    """The plan of a sweep that goes on: with its plugins, and its data, which may have moved."""
+    """The plan of a sweep that continues: with its plugins, and its data, which may have moved."""
     if plan.plugins:
         permissions.check_folder(plan.folder)  # they are executed
     for name, source in plan.plugins.items():

@@ -86,7 +86,7 @@ def section(records: Records) -> Section | None:
     )
     note = (
         f"The complete trials that no other beats both in {records.plan.metric} and in {name}. The "
-        f"search itself went by {records.plan.metric} alone."
+        f"search itself used {records.plan.metric} alone."
     )
     heads = ["trial", records.plan.metric, name]
     return Section(

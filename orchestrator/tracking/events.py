@@ -93,7 +93,7 @@ class SweepTags(Event):
 
 @dataclass(frozen=True)
 class SweepMetrics(Event):
-    """What a sweep has come to after so many trials."""
+    """The state of a sweep after a number of trials."""
 
     step: int  # trials that had ended
     values: Mapping[str, float]

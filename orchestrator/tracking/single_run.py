@@ -1,4 +1,4 @@
-"""A single training recorded in MLflow, beside the sweeps of its task."""
+"""A single training recorded in MLflow, next to the sweeps of its task."""
 
 import logging
 import time

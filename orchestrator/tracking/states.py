@@ -14,7 +14,7 @@ ENDING_TAGS = (ERROR_TAG, PRUNED_TAG, INTERRUPTED_TAG)  # removed when a trial i
 
 
 class _Named(Protocol):
-    """A member of Optuna's enum of states, which need not be imported for it."""
+    """A member of Optuna's enum of states, without importing Optuna."""
 
     @property
     def name(self) -> str: ...

@@ -75,7 +75,7 @@ def record_access(network: Network, task: Task, batch: Batch) -> list[Access]:
     hidden = prediction.hidden
     if hidden.reads is None:
         raise UserError(
-            "only a model that reads one memory cell a step can be looked into; "
+            "only a model that reads one memory cell per step can be inspected; "
             f"{type(network.model).__name__} does not"
         )
     holds_K = np.ones(hidden.reads.pi_TBK.shape[2], bool)

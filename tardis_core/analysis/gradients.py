@@ -62,7 +62,7 @@ def step_jacobians(model: SequenceModel, x_TD: Tensor) -> StepJacobians:
     """A_t and B_t along one sequence of encoded inputs, run as at evaluation, in float64."""
     if not isinstance(model, Lstm | WormholeModel):
         raise UserError(
-            "the flow of gradients is known of the LSTM and of models with TARDIS's memory, not of "
+            "the flow of gradients is known for the LSTM and models with TARDIS's memory, not for "
             f"{type(model).__name__}"
         )
     model = copy.deepcopy(model).double()

@@ -1,4 +1,4 @@
-"""Pictures of path lengths and of the flow of gradients."""
+"""Plots of path lengths and of the flow of gradients."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pictures of the memory access of one sequence."""
+"""Plots of the memory access of one sequence."""
 
 from pathlib import Path
 

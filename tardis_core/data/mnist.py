@@ -78,7 +78,7 @@ def load_images(paths: Mapping[str, Path]) -> Images:
 
 
 def read_idx(path: Path, dimensions: int) -> np.ndarray:
-    """The bytes of a gzipped IDX file as an array of so many dimensions."""
+    """The bytes of a gzipped IDX file as an array with this number of dimensions."""
     content = _gunzip(path)
     # Two zero bytes, 8 for "unsigned bytes", and the number of dimensions.
     magic, header = bytes((0, 0, 8, dimensions)), 4 + 4 * dimensions

@@ -64,7 +64,7 @@ class _Document:
 
 
 def make_text(sentences: int, seed: int) -> list[str]:
-    """That many sentences, one a line, in documents of 4 to 12; equal for equal seeds."""
+    """That many sentences, one per line, in documents of 4 to 12; equal for equal seeds."""
     rng = Random(seed)
     lines: list[str] = []
     while len(lines) < sentences:

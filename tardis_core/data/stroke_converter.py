@@ -2,7 +2,7 @@
 
 Every step works on many images at once, which is what makes 70,000 digits a matter of seconds.
 
-    N images, H rows, W columns; n points a digit, G digits with the same n, R runs.
+    N images, H rows, W columns; n points per digit, G digits with the same n, R runs.
 
 A digit becomes rows `dx dy eos eod`, x to the right, y downwards, counted from 1:
 

@@ -31,9 +31,9 @@ from tardis_core.settings import setting
 class CounterfactualConfig(PolicyConfig):
     """The reward, and what is tried when."""
 
-    window: int = setting(8, "one of so many last reads of a sequence is judged by trying cells")
+    window: int = setting(8, "last reads of a sequence, of which one is judged by trying cells")
     likeliest: int = setting(
-        0, "so many of the likeliest cells are tried, and one of the others; 0 tries every cell"
+        0, "number of likeliest cells to try, in addition to one of the others; 0 tries every cell"
     )
 
     def __post_init__(self) -> None:

@@ -34,7 +34,7 @@ class PolicyConfig:
         0.0, "share of the training in which auxiliary_share falls from 1 to its value"
     )
     gamma: float = setting(0.95, "discount of future rewards per step")
-    weight: float = setting(0.1, "weight of the policy loss beside the loss of the task")
+    weight: float = setting(0.1, "weight of the policy loss, relative to the loss of the task")
     rate: float = setting(1.0, "learning rate of the addressing, times training.learning_rate")
     attached: bool = setting(
         False, "whether the policy gradient also trains what the read logits are computed from"

@@ -19,7 +19,7 @@ class OutputHead(nn.Module):
         self.dropout = dropout
 
     def draw_dropout(self, steps: int, like: Tensor, generator: torch.Generator) -> Tensor | None:
-        """The mask_NG on the hidden layer for so many steps, or None where nothing is dropped."""
+        """The mask_NG on the hidden layer for all steps, or None where nothing is dropped."""
         return dropout_mask((steps, self.W_o.in_features), self.dropout, like, generator)
 
     def forward(

@@ -87,7 +87,7 @@ class MemoryConfig(CellsConfig):
     vary_cells_from: float = setting(
         1.0,
         "share of the updates after which every batch uses a random number of cells, a quarter to "
-        "all of them, and from which on the best weights are sought; 1 never does",
+        "all of them; only later validations can be the best; 1 always uses all cells",
     )
 
     def __post_init__(self) -> None:

@@ -1,1 +1,1 @@
-"""Trained models on new inputs, without the data that they were trained on: a file a task."""
+"""Trained models on new inputs, without the data that they were trained on: one file per task."""

@@ -54,7 +54,7 @@ class Batch(NamedTuple):
         return self.map(lambda part: part[:, here])
 
     def copied(self, copies: int) -> "Batch":
-        """So many copies of every sequence, side by side."""
+        """This many copies of every sequence, side by side."""
         if copies == 1:
             return self
         return self.map(lambda part: part.repeat_interleave(copies, dim=1))

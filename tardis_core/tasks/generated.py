@@ -94,7 +94,7 @@ class GeneratedConfig:
 
 
 class GeneratedTask(Task):
-    """All sequences of a batch have one length, drawn anew for each batch."""
+    """All sequences of a batch have one length, drawn for each batch."""
 
     name: ClassVar[str]
     most: ClassVar[int | None] = None  # the greatest length there can be
@@ -108,7 +108,7 @@ class GeneratedTask(Task):
 
     @abstractmethod
     def at_length(self, network: Network, split: Split, length: int) -> float:
-        """The metric at one length, which need not be one seen in training."""
+        """The metric at one length, which may differ from those in training."""
 
     @classmethod
     def provenance(cls, config: Any, data: Any) -> Provenance:

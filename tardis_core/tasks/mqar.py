@@ -50,7 +50,7 @@ class MqarConfig(GeneratedConfig):
 
     shortest: int = setting(4, "fewest pairs per sequence")
     longest: int = setting(64, "most pairs per sequence; the metric is measured at this length")
-    steps: int = setting(256, "steps of a sequence; more, if there are more than a quarter pairs")
+    steps: int = setting(256, "steps per sequence, but at least four per pair")
     test_sequences: int = setting(1024, "number of test sequences")
 
     def __post_init__(self) -> None:

@@ -39,7 +39,7 @@ class SelectiveCopyConfig(GeneratedConfig):
     """Lengths are numbers of tokens."""
 
     longest: int = setting(16, "most tokens per sequence; the metric is measured at this length")
-    steps: int = setting(256, "steps in which the tokens are shown; more, if there are more tokens")
+    steps: int = setting(256, "steps in which the tokens are shown, but at least one per token")
     test_sequences: int = setting(1024, "number of test sequences")
 
     def __post_init__(self) -> None:

@@ -45,7 +45,7 @@ def pick_device(name: str) -> torch.device:
     except RuntimeError:
         device = None
     if device is None or device.type not in here:
-        raise UserError(f"device {name!r} is not here; choose one of: auto, {', '.join(here)}")
+        raise UserError(f"device {name!r} is not available; choose one of: auto, {', '.join(here)}")
     return device
 
 
@@ -92,8 +92,8 @@ class Trainer:
             value = settings.get(name, plain)
             if value != plain and self._continues:
                 raise UserError(
-                    f"{name}={value} needs sequences that start anew with each batch, and those "
-                    f"of {self.config.task} continue from batch to batch; {alternative}"
+                    f"{name}={value} needs sequences that do not continue from batch to batch, as "
+                    f"those of {self.config.task} do; {alternative}"
                 )
 
     @property

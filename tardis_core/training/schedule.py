@@ -39,7 +39,8 @@ class TrainingConfig:
         0, "validations without a new best after which training stops; 0 never stops early"
     )
     precision: Literal["float32", "tf32", "bfloat16"] = setting(
-        "float32", "of matrix products; tf32 and bfloat16 are faster on GPUs and less exact"
+        "float32",
+        "precision of matrix products; tf32 and bfloat16 are faster on GPUs and less exact",
     )
 
     def __post_init__(self) -> None:

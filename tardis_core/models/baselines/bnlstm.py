@@ -6,7 +6,7 @@
     c = sigm(f) c + sigm(i) tanh(g)
     h = sigm(o) tanh(BN(c))
 
-In training BN takes mean and variance over the batch, at every step anew. At evaluation it takes
+In training BN takes mean and variance over the batch, separately per step. At evaluation it takes
 those of the population, which are kept apart for the first steps of a sequence; later steps share
 the last. DEVIATION(sec. 3): they are running averages over the batches of training, not a pass over
 the training set when training is done.
@@ -47,7 +47,7 @@ class BnLstmConfig(ModelConfig):
         0.1, "initial gain of the normalised values; a large one saturates the gates"
     )
     population_steps: int = setting(
-        100, "time steps with statistics of their own at evaluation (S)"
+        100, "first time steps that have separate statistics at evaluation (S)"
     )
 
     def __post_init__(self) -> None:

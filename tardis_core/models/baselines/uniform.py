@@ -1,6 +1,6 @@
 """uMANN and urMANN: TARDIS's memory with nothing learned about where to read.
 
-Gulcehre, Chandar, Bengio 2017, section 4, sets them beside TARDIS to ask what wormholes are worth
+Gulcehre, Chandar, Bengio 2017, section 4, compares them with TARDIS to ask what wormholes are worth
 when they lead anywhere: urMANN reads a cell drawn uniformly and fills the memory in order, uMANN
 draws the cell of the write, too. All else is TARDIS's own code. There is no choice to learn, so
 there is no estimator.
@@ -27,7 +27,7 @@ from tardis_core.models.tardis import (
     stack_steps,
 )
 
-FIXED_STEPS = 1024  # after so many the cells of an evaluation come again
+FIXED_STEPS = 1024  # after these the cells of an evaluation repeat
 
 
 class UniformNoise(NamedTuple):

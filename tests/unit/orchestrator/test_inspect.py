@@ -38,7 +38,7 @@ def test_plots_are_recorded_in_the_run(recorded_sweep):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["lstm"], "reads one memory cell a step"),
+        (["lstm"], "reads one memory cell per step"),
         (["copy", "--example", "9999"], "an example is a number from 0 to 15, not 9999"),
         (["copy", "--split", "train"], "argument --split: invalid choice: 'train'"),
     ],

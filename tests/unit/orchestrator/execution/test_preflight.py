@@ -53,7 +53,9 @@ def test_a_cluster_that_has_all_is_left_alone(plan):
 
 def test_too_little_room_or_memory(plan):
     assert "and the cluster has 2 CPUs and 0 GPUs; lower --cpus-per-trial" in refused(plan, 0)
-    assert "2 trials at once need about 1.4 GB of memory, and 1.0 GB are free" in refused(plan, 2)
+    assert "2 concurrent trials need about 1.4 GB of memory, and 1.0 GB are free" in refused(
+        plan, 2
+    )
 
 
 def test_a_node_that_does_not_see_the_storage_or_has_other_versions(plan, monkeypatch):

@@ -108,6 +108,6 @@ def test_a_comparison_whose_log_is_gone_is_not_begun_again(tmp_path, monkeypatch
     (folder / CHECKPOINT).touch()
     (plan.folder / LOG).unlink()
     log = open_log(plan.folder)
-    with pytest.raises(UserError, match=r"lacks trials that others know \(2\)"):
+    with pytest.raises(UserError, match=r"lacks trials of the study or the storage \(2\)"):
         check_complete(plan, log)
     log.close()

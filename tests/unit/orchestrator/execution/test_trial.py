@@ -241,4 +241,4 @@ def test_a_gpu_that_pytorch_does_not_see_is_no_reason_to_train_on_the_cpu(ray, m
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     given_gpus(monkeypatch, "0")
     run()
-    assert "device 'cuda:0' is not here" in ray.results[-1][FAILED]
+    assert "device 'cuda:0' is not available" in ray.results[-1][FAILED]

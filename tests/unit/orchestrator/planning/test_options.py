@@ -246,7 +246,7 @@ def test_a_dry_run_says_why_trials_share_a_gpu(capsys, monkeypatch):
     assert main(words) == 0
     output = capsys.readouterr().out
     assert "6 trials of 1 CPUs and 0.3333 GPUs (64 CPUs, 2 GPUs at head:6379)" in output
-    assert "3 per GPU: the largest of the first takes 6 of 24 GB and 20 ms per update" in output
+    assert "3 per GPU: the largest one measured takes 6 of 24 GB and 20 ms per update" in output
     assert main([*words, "--gpus-per-trial", "0"]) == 0
     assert "64 trials of 1 CPUs and 0 GPUs" in capsys.readouterr().out
 

@@ -113,7 +113,7 @@ def test_alpha_and_beta_are_those_of_the_model():
 
 def test_a_model_without_a_memory_is_refused_in_one_sentence():
     network, task = network_and_task("copy", "lstm")
-    with pytest.raises(UserError, match=r"reads one memory cell a step.*Lstm does not"):
+    with pytest.raises(UserError, match=r"reads one memory cell per step.*Lstm does not"):
         record_access(network, task, task.examples("valid", [0]))
 
 

@@ -181,6 +181,6 @@ def test_a_model_of_another_kind_is_refused():
         def forward(self, x_TBD, state=None, mask_TB=None, noise=None): ...
 
     with pytest.raises(
-        UserError, match="of the LSTM and of models with TARDIS's memory, not of Other"
+        UserError, match="for the LSTM and models with TARDIS's memory, not for Other"
     ):
         step_jacobians(Other(), inputs())

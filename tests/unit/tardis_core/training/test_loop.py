@@ -136,7 +136,7 @@ def test_a_model_is_told_of_every_batch_before_and_after(monkeypatch):
 
 def test_copies_need_sequences_that_start_anew():
     config = tiny("ptb", estimator="rloo")
-    with pytest.raises(UserError, match=r"estimator\.copies=\d needs sequences that start anew"):
+    with pytest.raises(UserError, match=r"estimator\.copies=\d needs sequences that do not"):
         Trainer(config, load_data(config, None, "standin"))
     config = tiny("ptb", estimator="gumbel")
     assert Trainer(config, load_data(config, None, "standin")).update == 0  # accepted
@@ -348,7 +348,7 @@ def test_auto_takes_the_best_device_there_is(monkeypatch, cuda, mps, expected):
 @pytest.mark.parametrize("name", ["cuda", "cuda:1", "mps", "tpu", ""])
 def test_a_device_that_is_not_there_is_refused_with_those_that_are(monkeypatch, name):
     available(monkeypatch, False, False)
-    expected = f"^device '{name}' is not here; choose one of: auto, cpu$"
+    expected = f"^device '{name}' is not available; choose one of: auto, cpu$"
     with pytest.raises(UserError, match=expected):
         Trainer(tiny(), None, name)
 

@@ -123,7 +123,7 @@ def test_copies_are_run_with_reads_of_their_own():
 
 def test_copies_of_a_text_that_goes_on_are_refused():
     config = make_config("ptb", estimator="rloo", scale="smoke")
-    with pytest.raises(UserError, match=r"estimator.copies=2 .* start anew.*; choose another"):
+    with pytest.raises(UserError, match=r"estimator.copies=2 .* not continue .*; choose another"):
         Trainer(config, load_data(config, None, "standin"))
 
 
