@@ -156,10 +156,10 @@ class Life:
             time.sleep(0.05)
             if time.monotonic() - began < after:
                 continue
-            found = victims(process.pid, self.part)
-            if not found:
+            findings = victims(process.pid, self.part)
+            if not findings:
                 continue  # it does not exist yet
-            victim = self.rng.choice(found)
+            victim = self.rng.choice(findings)
             self.moment = f"{time.monotonic() - began:.1f} s"
             try:
                 (os.killpg if self.part == "group" else os.kill)(victim, signal.SIGKILL)
@@ -274,12 +274,12 @@ def _examine(stack: str, life: str, folder: Path) -> tuple[list[str], list[str],
     if not database.exists():
         return ["the store"], [], []
     if stack == "ray":
-        found = examine(database, TRIALS, "valid", "trial_name")
-        return found.lost, found.doubled, found.running
+        findings = examine(database, TRIALS, "valid", "trial_name")
+        return findings.lost, findings.doubled, findings.running
     if stack == "optuna":
-        found = examine(database, TRIALS, "valid", "number")
+        findings = examine(database, TRIALS, "valid", "number")
         left = running_in_rdb(folder / "study.db")
-        return found.lost, found.doubled, [*found.running, *left]
+        return findings.lost, findings.doubled, [*findings.running, *left]
     return _examine_ours(life, folder, database)
 
 
@@ -288,10 +288,10 @@ def _examine_ours(life: str, folder: Path, database: Path) -> tuple[list[str], .
     plans = [json.loads(p.read_text()) for p in sorted(folder.glob("sweeps/*/sweep.json"))]
     for plan in plans:
         where = f"tardis.sweep_id={plan['sweep_id']}"
-        found = examine(database, plan["trials"], "valid_bce", "tardis.trial", where)
-        lost += [f"{plan['name']}: {each}" for each in found.lost]
-        doubled += [f"{plan['name']}: {each}" for each in found.doubled]
-        running += [f"{plan['name']}: {each}" for each in found.running]
+        findings = examine(database, plan["trials"], "valid_bce", "tardis.trial", where)
+        lost += [f"{plan['name']}: {each}" for each in findings.lost]
+        doubled += [f"{plan['name']}: {each}" for each in findings.doubled]
+        running += [f"{plan['name']}: {each}" for each in findings.running]
     wanted = TRIALS + (MORE if life == "extension" else 0)
     study = ended_in_study(folder / "sweeps" / "s" / "study.log")
     if life != "comparison" and study != wanted:  # a comparison has no study

@@ -78,14 +78,14 @@ def judge(
 
     They are `killed`, `timeout` (which is a kill: the tests hang) and `survived`.
     """
-    anew = copy.folder / "anew.json"
-    anew.write_text("[]")
+    recollected = copy.folder / "anew.json"
+    recollected.write_text("[]")
     plugin = _Judge(copy, mutants, end, record)
     if in_fork(lambda: _pytest(copy, tests, plugin)) != PASSED:
         output = (copy.folder / "output.txt").read_text()
         names = " ".join(tests)
         raise SystemExit(f"{output}\nwithout a mistake these tests must pass: {names}")
-    keys, calls = json.loads(anew.read_text()), Calls.load(copy)
+    keys, calls = json.loads(recollected.read_text()), Calls.load(copy)
     for mutant in (each for each in mutants if each.key in keys):
         if time.monotonic() > end:
             break
@@ -187,17 +187,17 @@ class _Judge:
             return True
         self._watch(None)
         calls, functions = Calls.load(self._copy), _functions_of(self._file)
-        anew = []
+        recollected = []
         for mutant in self._mutants:
             if time.monotonic() > self._end:
                 break
             function = functions.get(mutant.function)
             code = function and _code_with(mutant, function)
             if function is None or code is None or mutant.function in calls.importing:
-                anew.append(mutant.key)
+                recollected.append(mutant.key)
             else:
                 self._judge(session, mutant, calls, function, code)
-        (self._copy.folder / "anew.json").write_text(json.dumps(anew))
+        (self._copy.folder / "anew.json").write_text(json.dumps(recollected))
         return True
 
     def _judge(

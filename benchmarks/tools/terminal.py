@@ -34,7 +34,7 @@ def moment(plan: SweepPlan, events: Sequence[Event], share: float) -> Snapshot:
     raise UserError(f"{plan.name} must have reached {share:.0%}; resume it, or give a lower --at")
 
 
-def picture(now: Snapshot, columns: int, title: str) -> str:
+def as_svg(now: Snapshot, columns: int, title: str) -> str:
     """The view as an SVG of one file."""
     console = Console(
         record=True, width=columns, file=io.StringIO(), force_terminal=True, color_system="256"
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = [event.tags["command"] for event in events if isinstance(event, SweepStarted)]
     now = moment(plan, events, options.at)
     title = " ".join(commands[0].split()[:TITLE_WORDS])
-    options.out.write_text(picture(now, options.columns, title))
+    options.out.write_text(as_svg(now, options.columns, title))
     print(f"written to {options.out}")
     return 0
 

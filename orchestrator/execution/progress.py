@@ -124,8 +124,9 @@ class Snapshot:
             ["state", *(PAUSED if row.paused else row.state for row in rows)],
             ["results", *(f"{row.results}/{self.plan.reports}" for row in rows)],
         ]
-        told = ("model", "estimator", "seed") if self.plan.kind == "comparison" else ()  # by names
-        names = dict.fromkeys(name for row in rows for name in row.settings if name not in told)
+        # The name of a run of a comparison says these.
+        in_title = ("model", "estimator", "seed") if self.plan.kind == "comparison" else ()
+        names = dict.fromkeys(name for row in rows for name in row.settings if name not in in_title)
         # What all of them have comes first: the last columns may not fit.
         for name in sorted(names, key=lambda name: any(name not in row.settings for row in rows)):
             values = [short(row.settings.get(name, "-")) for row in rows]

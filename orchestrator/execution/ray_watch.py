@@ -75,9 +75,9 @@ class _Watch:
         """The processes that have been started since the last look."""
         if list(self._services.values()).count(ray_internals.AGENT) == ray_internals.AGENTS:
             return []  # looking for them costs more than looking at them
-        found = ray_internals.own_services()
-        new = [pid for pid in found if pid not in self._services]
-        self._services |= found
+        services = ray_internals.own_services()
+        new = [pid for pid in services if pid not in self._services]
+        self._services |= services
         return new
 
     def _death(self) -> str:

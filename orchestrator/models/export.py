@@ -36,10 +36,10 @@ def offer_champion(records: Records, data: Any) -> list[Event]:
         OSError: if the storage of the sweep cannot be reached
     """
     plan = records.plan
-    found = best_weights(records) if plan.task in PREDICTORS.names() else None
-    if found is None:
+    best = best_weights(records) if plan.task in PREDICTORS.names() else None
+    if best is None:
         return []
-    number, weights = found
+    number, weights = best
     folder = weights.parent / "model"
     save(weights, folder)
     value = records.objective(number)

@@ -30,12 +30,12 @@ def second_objective(records: Records) -> str:
 
 def points(records: Records) -> list[Point]:
     """The complete trials whose objectives are both known; a pruned one has not paid its price."""
-    found = []
+    complete = []
     for record in records.trials.values():
         value, cost = records.objective(record.number), _cost(record, second_objective(records))
         if record.state is State.COMPLETE and value is not None and cost is not None:
-            found.append(Point(record.number, value, cost))
-    return found
+            complete.append(Point(record.number, value, cost))
+    return complete
 
 
 def _cost(record: TrialRecord, name: str) -> float | None:

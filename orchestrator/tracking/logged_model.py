@@ -34,9 +34,9 @@ def _existing(client: MlflowClient, run: Run, model: Model) -> LoggedModel | Non
     A trial that was trained longer has a model per length; they differ in their value.
     """
     query = f"source_run_id = '{run.info.run_id}' AND name = '{model.name}'"
-    found = client.search_logged_models([run.info.experiment_id], query)
+    models = client.search_logged_models([run.info.experiment_id], query)
     value = str(model.value)  # older versions did not note it
-    return next((each for each in found if each.tags.get(VALUE, value) == value), None)
+    return next((each for each in models if each.tags.get(VALUE, value) == value), None)
 
 
 def _create(client: MlflowClient, run: Run, model: Model) -> LoggedModel:

@@ -37,9 +37,9 @@ class RunTracker:
         """Find the run of the folder, or create it."""
         _, experiment_id = reach_store(self._uri, f"tardis-{trainer.config.task}")
         path = str(folder.absolute())
-        found = self._client.search_runs([experiment_id], f"tags.`{FOLDER}` = '{path}'")
-        if found:
-            self.run_id = found[0].info.run_id
+        runs = self._client.search_runs([experiment_id], f"tags.`{FOLDER}` = '{path}'")
+        if runs:
+            self.run_id = runs[0].info.run_id
             self._client.update_run(self.run_id, "RUNNING")
             history = self._client.get_metric_history(self.run_id, "loss")
             self._steps = {each.step for each in history}

@@ -87,7 +87,7 @@ def test_the_pointer_finds_a_trial(browser, here):
     search(here)
     browser.open((here / "report.html").as_uri())
     browser.wait_for(f"document.readyState === 'complete' && {DRAWN} === 4")
-    found = browser.run(
+    tooltip = browser.run(
         """(() => {
             const canvas = document.querySelector("[data-kind=points] canvas");
             for (let y = 30; y < canvas.clientHeight; y += 8) {
@@ -99,4 +99,4 @@ def test_the_pointer_finds_a_trial(browser, here):
             }
         })()"""
     )
-    assert found == "trial 0, complete\n0.5"
+    assert tooltip == "trial 0, complete\n0.5"

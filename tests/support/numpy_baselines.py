@@ -45,20 +45,20 @@ def cosine(u, v, eps=1e-8):
 def zoneout(p, x, d_c, d_h):
     """d_c and d_h: masks of shape (T, H), or the shares as numbers."""
     H = p["controller.W_h.weight"].shape[1]
-    h, c, made = np.zeros(H), np.zeros(H), []
+    h, c, outputs = np.zeros(H), np.zeros(H), []
     for t in range(len(x)):
         new_h, new_c = lstm_step(part(p, "controller."), x[t], h, c)
         keep_c, keep_h = (d[t] if np.ndim(d) else d for d in (d_c, d_h))
         c = keep_c * c + (1 - keep_c) * new_c
         h = keep_h * h + (1 - keep_h) * new_h
-        made.append(h)
-    return {"h": np.array(made)}
+        outputs.append(h)
+    return {"h": np.array(outputs)}
 
 
 def clockwork(p, x, groups):
     blocks = [p[f"W_H.{n}"] for n in range(groups)]
     H = blocks[0].shape[1]
-    h, made = np.zeros(H), []
+    h, outputs = np.zeros(H), []
     starts = [H - block.shape[1] for block in blocks]
     for t in range(len(x)):
         new = h.copy()
@@ -68,31 +68,31 @@ def clockwork(p, x, groups):
                 z = block @ h[start:] + p["W_I.weight"][rows] @ x[t] + p["W_I.bias"][rows]
                 new[rows] = np.tanh(z)
         h = new
-        made.append(h)
-    return {"h": np.array(made)}
+        outputs.append(h)
+    return {"h": np.array(outputs)}
 
 
 def mrnn(p, x):
-    h, made = np.zeros(p["W_fh.weight"].shape[1]), []
+    h, outputs = np.zeros(p["W_fh.weight"].shape[1]), []
     for t in range(len(x)):
         chosen = np.diag(p["W_fx.weight"] @ x[t] + p["W_fx.bias"])
         recurrent = p["W_hf.weight"] @ chosen @ p["W_fh.weight"]
         h = np.tanh(recurrent @ h + p["W_hx.weight"] @ x[t] + p["W_hx.bias"])
-        made.append(h)
-    return {"h": np.array(made)}
+        outputs.append(h)
+    return {"h": np.array(outputs)}
 
 
 def rhn(p, x, L, dropout=None):
     """dropout: of shape (T, L, H)."""
     H = p["R.0.weight"].shape[1]
-    s, made = np.zeros(H), []
+    s, outputs = np.zeros(H), []
     for t in range(len(x)):
         for n in range(L):
             z = p[f"R.{n}.weight"] @ s + p[f"R.{n}.bias"] + (n == 0) * (p["W.weight"] @ x[t])
             candidate = np.tanh(z[:H]) * (1 if dropout is None else dropout[t, n])
             s = candidate * sigm(z[H:]) + s * (1 - sigm(z[H:]))
-        made.append(s)
-    return {"h": np.array(made)}
+        outputs.append(s)
+    return {"h": np.array(outputs)}
 
 
 def ntm(p, x, K, C):
@@ -136,7 +136,7 @@ def dntm(p, x, discrete=False, noise=None):
     H = p["controller.W_h.weight"].shape[1]
     h, c, content = np.zeros(H), np.zeros(H), np.zeros((K, C))
     v = {"read": np.zeros(K), "write": np.zeros(K)}
-    made = {"h": [], "r": [], "read": [], "written": []}
+    outputs = {"h": [], "r": [], "read": [], "written": []}
 
     def weights(head, h, extra):
         z = p[f"{head}_head.W.weight"] @ h + p[f"{head}_head.W.bias"]
@@ -157,18 +157,18 @@ def dntm(p, x, discrete=False, noise=None):
         new = np.maximum(0, zh[C : 2 * C] + alpha * zx[:C])
         for i in range(K - 1):
             content[i] = (1 - write[i] * erase) * content[i] + write[i] * new
-        made["h"].append(h)
-        made["r"].append(r)
-        made["read"].append(read.argmax())
-        made["written"].append(write.argmax())
-    return {name: np.array(values) for name, values in made.items()}
+        outputs["h"].append(h)
+        outputs["r"].append(r)
+        outputs["read"].append(read.argmax())
+        outputs["written"].append(write.argmax())
+    return {name: np.array(values) for name, values in outputs.items()}
 
 
 def hyper_lstm(p, x):
     """With layer normalisation of both LSTMs."""
     H, N = p["W_h.weight"].shape[1], p["hyper.W_h.weight"].shape[1]
     Z = p["W_d"].shape[1]
-    h, c, small_h, small_c, made = np.zeros(H), np.zeros(H), np.zeros(N), np.zeros(N), []
+    h, c, small_h, small_c, outputs = np.zeros(H), np.zeros(H), np.zeros(N), np.zeros(N), []
     for t in range(len(x)):
         small = part(p, "hyper.")
         z = small["W_h.weight"] @ small_h + small["W_x.weight"] @ x[t] + small["W_r.weight"] @ h
@@ -188,8 +188,8 @@ def hyper_lstm(p, x):
             y.append(layer_norm(inner) * p["gain"][n, 0] + p["shift"][n, 0])
         c = sigm(y[0]) * c + sigm(y[1]) * np.tanh(y[3])
         h = sigm(y[2]) * np.tanh(layer_norm(c) * p["gain"][4, 0] + p["shift"][4, 0])
-        made.append(h)
-    return {"h": np.array(made)}
+        outputs.append(h)
+    return {"h": np.array(outputs)}
 
 
 def slice_rows(W, H):
@@ -207,7 +207,7 @@ def hm_lstm(p, x, L):
         return (s - s.mean(1, keepdims=True)) / spread * layer["gain"] + layer["shift"]
 
     h, c, z = [np.zeros(H)] * L, [np.zeros(H)] * L, [0] * (L + 1)  # z[l + 1] is of layer l
-    made, operations = [], []
+    outputs, operations = [], []
     for t in range(len(x)):
         new_h, new_c, new_z, names = [], [], [1], []
         for n in range(L):
@@ -230,9 +230,9 @@ def hm_lstm(p, x, L):
             new_z.append(0 if top else int(s[4 * H] > 0))
         h, c, z = new_h, new_c, new_z
         gates = sigm(p["output_gates.weight"] @ np.concatenate(h) + p["output_gates.bias"])
-        made.append(np.concatenate([gates[n] * h[n] for n in range(L)]))
+        outputs.append(np.concatenate([gates[n] * h[n] for n in range(L)]))
         operations.append(names)
-    return {"h": np.array(made), "operations": operations}
+    return {"h": np.array(outputs), "operations": operations}
 
 
 def bn_lstm(p, x_TBD, mask_TB):
@@ -241,7 +241,7 @@ def bn_lstm(p, x_TBD, mask_TB):
     H = p["W_h.weight"].shape[1]
     gain = np.split(p["gain_W"], [4 * H, 8 * H])
     h, c = np.zeros((B, H)), np.zeros((B, H))
-    made, seen = np.zeros((T, B, H)), np.zeros((T, B, 9 * H))
+    outputs, seen = np.zeros((T, B, H)), np.zeros((T, B, 9 * H))
 
     def bn(values, here, gain):
         mean, variance = values[here].mean(0), values[here].var(0)
@@ -254,9 +254,9 @@ def bn_lstm(p, x_TBD, mask_TB):
         f, i, o, g = np.split(z, 4, axis=1)
         new_c = sigm(f) * c + sigm(i) * np.tanh(g)
         new_h = sigm(o) * np.tanh(bn(new_c, here, gain[2]) + p["shift_H"])
-        made[t], seen[t] = new_h, np.concatenate([zh, zx, new_c], axis=1)
+        outputs[t], seen[t] = new_h, np.concatenate([zh, zx, new_c], axis=1)
         h, c = (np.where(here[:, None], new, old) for new, old in ((new_h, h), (new_c, c)))
-    return {"h": made, "seen": seen}
+    return {"h": outputs, "seen": seen}
 
 
 def attention(p, x, boundary):
@@ -264,17 +264,17 @@ def attention(p, x, boundary):
     premise, hypothesis = x[:boundary], x[boundary:]
     H = p["first.W_h.weight"].shape[1]
     Y, h, c = [], np.zeros(H), np.zeros(H)
-    made = []
+    outputs = []
     for word in premise:
         h, c = lstm_step(part(p, "first."), word, h, c)
         Y.append(h)
-        made.append(np.tanh(p["attend.W_x.weight"] @ h))
+        outputs.append(np.tanh(p["attend.W_x.weight"] @ h))
     h, r = np.zeros(H), np.zeros(H)
     for word in hypothesis:
         h, c = lstm_step(part(p, "second."), word, h, c)
         r = attention_step(p, Y, h, r)
-        made.append(np.tanh(p["attend.W_p.weight"] @ r + p["attend.W_x.weight"] @ h))
-    return np.array(made)
+        outputs.append(np.tanh(p["attend.W_p.weight"] @ r + p["attend.W_x.weight"] @ h))
+    return np.array(outputs)
 
 
 def attention_step(p, Y, h, r):

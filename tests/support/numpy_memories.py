@@ -13,7 +13,7 @@ def dnc(p, x, K, C, R):
     h, c, r = np.zeros(H), np.zeros(H), np.zeros(R * C)
     M, u, L, prec = np.full((K, C), 1e-6), np.zeros(K), np.zeros((K, K)), np.zeros(K)
     ww, wr = np.zeros(K), np.zeros((R, K))
-    made = {"h": [], "r": []}
+    outputs = {"h": [], "r": []}
 
     def content(M, key, beta):
         return softmax(np.array([beta * cosine(key, M[i]) for i in range(K)]))
@@ -49,20 +49,20 @@ def dnc(p, x, K, C, R):
         new = []
         for n in range(R):
             back, similar, on = softmax(modes[n])
-            found = content(M, read_keys[n], read_betas[n])
-            new.append(back * (L.T @ wr[n]) + similar * found + on * (L @ wr[n]))
+            match = content(M, read_keys[n], read_betas[n])
+            new.append(back * (L.T @ wr[n]) + similar * match + on * (L @ wr[n]))
         wr = np.array(new)
         r = (wr @ M).ravel()
-        made["h"].append(h)
-        made["r"].append(r)
-    return {name: np.array(values) for name, values in made.items()} | {"usage": u, "link": L}
+        outputs["h"].append(h)
+        outputs["r"].append(r)
+    return {name: np.array(values) for name, values in outputs.items()} | {"usage": u, "link": L}
 
 
 def sam(p, x, K, C, N):
     H = p["controller.W_h.weight"].shape[1]
     h, c, r = np.zeros(H), np.zeros(H), np.zeros(C)
     M, wr, last_access = np.zeros((K, C)), np.zeros(K), [-1] * K
-    made = {"h": [], "r": [], "taken": []}
+    outputs = {"h": [], "r": [], "taken": []}
     for t in range(len(x)):
         h, c = lstm_step(part(p, "controller."), x[t], h, c, r)
         z = p["W_p.weight"] @ h + p["W_p.bias"]
@@ -80,15 +80,15 @@ def sam(p, x, K, C, N):
         wr[chosen] = softmax(np.array([scores[i] for i in chosen]))
         r = sum(wr[i] * M[i] for i in chosen)
         last_access = [t if wr[i] + ww[i] > 0.005 else last_access[i] for i in range(K)]
-        made["h"].append(h)
-        made["r"].append(r)
-        made["taken"].append(oldest)
-    return {name: np.array(values) for name, values in made.items()}
+        outputs["h"].append(h)
+        outputs["r"].append(r)
+        outputs["taken"].append(oldest)
+    return {name: np.array(values) for name, values in outputs.items()}
 
 
 def lstmn(p, x, K):
     H = p["controller.W_h.weight"].shape[1]
-    tape, read, made = [], np.zeros(H), []
+    tape, read, outputs = [], np.zeros(H), []
     for t in range(len(x)):
         cell = np.zeros(H)
         if tape:
@@ -99,13 +99,13 @@ def lstmn(p, x, K):
             cell = sum(w * c for w, (_, c) in zip(s, tape, strict=True))
         h, c = lstm_step(part(p, "controller."), x[t], read, cell)
         tape = [*tape, (h, c)][-K:]
-        made.append(h)
-    return {"h": np.array(made)}
+        outputs.append(h)
+    return {"h": np.array(outputs)}
 
 
 def stack_rnn(p, x, K, S, k):
     H = p["R.weight"].shape[0]
-    h, stacks, made = np.zeros(H), [[-1.0] * K for _ in range(S)], []
+    h, stacks, outputs = np.zeros(H), [[-1.0] * K for _ in range(S)], []
     for t in range(len(x)):
         seen = np.array([stacks[n][i] for i in range(k) for n in range(S)])
         z = p["U.weight"] @ x[t] + p["U.bias"] + p["R.weight"] @ h + p["P.weight"] @ seen
@@ -116,15 +116,15 @@ def stack_rnn(p, x, K, S, k):
             push, pop, stay = softmax(actions[:, n])
             old = [pushed[n], *stacks[n], -1.0]  # one above the top, one below the last cell
             stacks[n] = [push * old[i] + pop * old[i + 2] + stay * old[i + 1] for i in range(K)]
-        made.append(h)
-    return {"h": np.array(made), "stacks": np.array(stacks).T}
+        outputs.append(h)
+    return {"h": np.array(outputs), "stacks": np.array(stacks).T}
 
 
 def neural_stack(p, x, C, pushed_at, taken_at):
     """Without a bound: a list of (strength, value), from the bottom to the top."""
     H = p["controller.W_h.weight"].shape[1]
     h, c, r = np.zeros(H), np.zeros(H), np.zeros(len(taken_at) * C)
-    items, made = [], {"h": [], "r": []}
+    items, outputs = [], {"h": [], "r": []}
 
     def from_end(end):
         numbers = range(len(items))
@@ -146,23 +146,23 @@ def neural_stack(p, x, C, pushed_at, taken_at):
             items.insert(len(items) if end == "top" else 0, (d[n], v[n]))
         parts = []
         for end in taken_at:
-            left, found = 1.0, np.zeros(C)
+            left, match = 1.0, np.zeros(C)
             for i in from_end(end):
                 weight = min(left, items[i][0])
-                found = found + weight * items[i][1]
+                match = match + weight * items[i][1]
                 left -= weight
-            parts.append(found)
+            parts.append(match)
         r = np.concatenate(parts)
-        made["h"].append(h)
-        made["r"].append(r)
-    return {name: np.array(values) for name, values in made.items()}
+        outputs["h"].append(h)
+        outputs["r"].append(r)
+    return {name: np.array(values) for name, values in outputs.items()}
 
 
 def armin(p, x, K, C, noise=None):
     """noise: of shape (T, K)."""
     H = len(p["h_H"])
     h, M = np.tanh(p["h_H"]), p["memory_KC"].copy()
-    made = {"h": [], "r": [], "read": [], "written": []}
+    outputs = {"h": [], "r": [], "read": [], "written": []}
 
     def from_x(n, x):
         return p[f"from_x.{n}.weight"] @ x + p[f"from_x.{n}.bias"]
@@ -178,8 +178,8 @@ def armin(p, x, K, C, noise=None):
         h = np.tanh(sigm(f) * h + sigm(i) * np.tanh(j))
         written = t if t < K else read
         M[written] = from_x(3, x[t]) + p["W_m.weight"] @ h
-        made["h"].append(sigm(o_h) * h)
-        made["r"].append(sigm(o_r) * r)
-        made["read"].append(read)
-        made["written"].append(written)
-    return {name: np.array(values) for name, values in made.items()}
+        outputs["h"].append(sigm(o_h) * h)
+        outputs["r"].append(sigm(o_r) * r)
+        outputs["read"].append(read)
+        outputs["written"].append(written)
+    return {name: np.array(values) for name, values in outputs.items()}

@@ -47,10 +47,10 @@ def test_what_is_lost_doubled_and_left_running(store):
     store("a", "0", [10, 20, 20, 40])
     store("b", "1", [10], status="RUNNING")
     store("c", "1", [10])
-    found = examine(store.path, 3, "valid", "trial")
-    assert found.lost == ["1 of 3 trials", "trial 0: step 30"]
-    assert found.doubled == ["trial 1: 2 runs", "trial 0: step 20"]
-    assert found.running == ["trial 1"]
+    findings = examine(store.path, 3, "valid", "trial")
+    assert findings.lost == ["1 of 3 trials", "trial 0: step 30"]
+    assert findings.doubled == ["trial 1: 2 runs", "trial 0: step 20"]
+    assert findings.running == ["trial 1"]
 
 
 def test_only_the_runs_of_one_sweep_count(store):
@@ -93,10 +93,10 @@ def test_every_request_has_one_answer(tmp_path):
     journal(tmp_path / "control.jsonl", [{"id": each} for each in "abcd"])
     answers = [answer("a"), answer("b", refused="no room"), answer("c", "pause"), answer("c")]
     journal(tmp_path / "tracking.jsonl", [{"event": "SweepStarted"}, *answers])
-    found = examine_requests(tmp_path)
-    assert found.lost == ["request d has no answer"]
-    assert found.doubled == ["request c: 2 answers"]
-    assert found.enqueued == 2
+    findings = examine_requests(tmp_path)
+    assert findings.lost == ["request d has no answer"]
+    assert findings.doubled == ["request c: 2 answers"]
+    assert findings.enqueued == 2
 
 
 def test_a_sweep_that_nobody_asked_for_anything(tmp_path):

@@ -31,7 +31,7 @@ def test_a_clean_stop_differs_in_nothing(stopped):
 
 
 @pytest.mark.parametrize(
-    ("left", "code", "found"),
+    ("left", "code", "problem"),
     [
         ({"status": "RUNNING"}, 143, "left running: trial 0"),
         ({"output": "Traceback ..."}, 143, "a traceback"),
@@ -40,8 +40,8 @@ def test_a_clean_stop_differs_in_nothing(stopped):
         ({}, 130, "exit code 130"),
     ],
 )
-def test_what_differs_is_named(stopped, left, code, found):
-    assert difference(stopped(**left), code, "SIGTERM") == found
+def test_what_differs_is_named(stopped, left, code, problem):
+    assert difference(stopped(**left), code, "SIGTERM") == problem
 
 
 def test_a_sweep_that_had_not_begun_leaves_nothing_to_resume(tmp_path):

@@ -36,7 +36,7 @@ def test_the_moment_is_the_first_with_that_share(plan):
     assert [row.state for row in now.rows.values()] == [State.COMPLETE, State.RUNNING]
 
 
-def test_the_picture_shows_the_command_and_the_trials(plan, tmp_path):
+def test_the_figure_shows_the_command_and_the_trials(plan, tmp_path):
     assert main(["s", "--at", "0.6", "--out", "view.svg"]) == 0
     text = (tmp_path / "view.svg").read_text().replace("&#160;", " ")
     assert "python -m orchestrator.sweep ptb<" in text

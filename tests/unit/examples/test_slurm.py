@@ -66,17 +66,17 @@ def stopped(folder, number):
 def test_ray_starts_on_all_nodes_and_the_sweep_on_that_cluster(folder):
     stopped(folder, signal.SIGUSR1)
     start_ray = "ray start --block --disable-usage-stats --num-cpus=8"
-    made = calls(folder)
+    commands = calls(folder)
     assert (
         f"srun --overlap --nodes=1 --ntasks=1 --nodelist=node1 {start_ray} --head --port=32345"
-        in made
+        in commands
     )
     assert (
         f"srun --overlap --nodes=1 --ntasks=1 --exclude=node1 {start_ray} --address node1:32345"
-        in made
+        in commands
     )
     sweep = "python -m orchestrator.sweep ptb --trials 100 --name mine --address node1:32345"
-    assert sweep in made
+    assert sweep in commands
 
 
 @pytest.mark.slow

@@ -26,14 +26,14 @@ def fixed(task, **settings):
 
 
 def test_a_fixed_setting_is_returned_but_not_recorded_in_the_study():
-    for trial, found in trials(fixed("ptb", memory__cells="32")):
-        assert found["memory.cells"] == 32
+    for trial, proposed in trials(fixed("ptb", memory__cells="32")):
+        assert proposed["memory.cells"] == 32
         assert "memory.cells" not in trial.params
 
 
 def test_fixing_nothing_changes_nothing():
-    plain = [found for _, found in trials(search_spaces.load("ptb"))]
-    assert [found for _, found in trials(fixed("ptb"))] == plain
+    plain = [proposed for _, proposed in trials(search_spaces.load("ptb"))]
+    assert [proposed for _, proposed in trials(fixed("ptb"))] == plain
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def test_fixing_nothing_changes_nothing():
     ],
 )
 def test_text_is_converted_to_the_searched_type(name, text, value):
-    _, found = next(trials(search_spaces.fix(search_spaces.load("ptb"), {name: text})))
-    assert found[name] == value
-    assert type(found[name]) is type(value)
+    _, proposed = next(trials(search_spaces.fix(search_spaces.load("ptb"), {name: text})))
+    assert proposed[name] == value
+    assert type(proposed[name]) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -82,31 +82,31 @@ def test_a_value_of_the_wrong_type_names_the_rule_and_the_range(name, value, mes
 
 @pytest.mark.parametrize("estimator", ALL)
 def test_conditions_follow_a_fixed_choice(estimator):
-    for trial, found in trials(fixed("ptb", estimator=estimator)):
-        assert found["estimator"] == estimator
+    for trial, proposed in trials(fixed("ptb", estimator=estimator)):
+        assert proposed["estimator"] == estimator
         assert ("estimator.gamma" in trial.params) == (estimator == "reinforce")
 
 
 def test_a_model_can_be_fixed():
-    for trial, found in trials(fixed("ptb", model="lstm")):
-        assert (found["model"], found["estimator"]) == ("lstm", "none")
-        assert not any(name.startswith("memory.") for name in found.keys() | trial.params.keys())
+    for trial, proposed in trials(fixed("ptb", model="lstm")):
+        assert (proposed["model"], proposed["estimator"]) == ("lstm", "none")
+        assert not any(name.startswith("memory.") for name in proposed.keys() | trial.params.keys())
 
 
 def test_a_setting_that_is_never_searched_is_added():
-    for _, found in trials(fixed("ptb", training__updates="500")):
-        assert found["training.updates"] == "500"
+    for _, proposed in trials(fixed("ptb", training__updates="500")):
+        assert proposed["training.updates"] == "500"
 
 
 def test_a_setting_of_another_branch_is_left_out_there():
     """Fixing gamma, searched or not, must not break the gumbel trials of the same sweep."""
     space = fixed("ptb", estimator__gamma="0.9", estimator__entropy_until="0.5")
-    for _, found in trials(space):
-        reinforce = found["estimator"] == "reinforce"
-        assert (found.get("estimator.gamma") == 0.9) == reinforce
-        assert ("estimator.entropy_until" in found) == reinforce
-        estimator = found.pop("estimator")
-        make_config("ptb", found.pop("model"), estimator, "small", overrides=found)
+    for _, proposed in trials(space):
+        reinforce = proposed["estimator"] == "reinforce"
+        assert (proposed.get("estimator.gamma") == 0.9) == reinforce
+        assert ("estimator.entropy_until" in proposed) == reinforce
+        estimator = proposed.pop("estimator")
+        make_config("ptb", proposed.pop("model"), estimator, "small", overrides=proposed)
 
 
 def test_a_setting_that_applies_nowhere_is_kept():
@@ -115,8 +115,8 @@ def test_a_setting_that_applies_nowhere_is_kept():
         (fixed("ptb", estimator__gamma="0.9"), ("gumbel",)),
         (fixed("ptb", estimator__gamma="0.9", estimator="gumbel"), ALL),
     ]:
-        _, found = next(trials(space, estimators=estimators))
-        assert found["estimator.gamma"] == "0.9"
+        _, proposed = next(trials(space, estimators=estimators))
+        assert proposed["estimator.gamma"] == "0.9"
 
 
 def test_guesses_leave_out_fixed_settings():
@@ -134,8 +134,8 @@ def test_contradicting_and_repeated_guesses_are_dropped():
 
 def test_a_fixed_space_can_be_fixed_further():
     space = search_spaces.fix(fixed("ptb", memory__cells="32"), {"estimator": "reinforce"})
-    trial, found = next(trials(space))
-    assert (found["memory.cells"], found["estimator"]) == (32, "reinforce")
+    trial, proposed = next(trials(space))
+    assert (proposed["memory.cells"], proposed["estimator"]) == (32, "reinforce")
     assert not {"memory.cells", "estimator"} & trial.params.keys()
 
 
@@ -180,9 +180,9 @@ class Captor:
 def test_it_works_with_a_wrapped_trial():
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     captor = Captor(study.ask())
-    found = fixed("copy", memory__cells="32").space(captor, "small", ALL)
-    assert captor.captured.items() < found.items()
-    assert found["memory.cells"] == {**captor.captured, **found}["memory.cells"] == 32
+    proposed = fixed("copy", memory__cells="32").space(captor, "small", ALL)
+    assert captor.captured.items() < proposed.items()
+    assert proposed["memory.cells"] == {**captor.captured, **proposed}["memory.cells"] == 32
 
 
 class Older:
@@ -201,8 +201,8 @@ class Older:
 
 @pytest.mark.filterwarnings("ignore:suggest_:FutureWarning")
 def test_older_suggest_methods_can_be_fixed():
-    trial, found = next(trials(search_spaces.fix(Older, {"a": "0.5", "b": "0.1"})))
-    assert (found["a"], found["b"], set(trial.params)) == (0.5, 0.1, {"c"})
+    trial, proposed = next(trials(search_spaces.fix(Older, {"a": "0.5", "b": "0.1"})))
+    assert (proposed["a"], proposed["b"], set(trial.params)) == (0.5, 0.1, {"c"})
 
 
 def test_other_attributes_are_those_of_the_trial():
@@ -211,5 +211,9 @@ def test_other_attributes_are_those_of_the_trial():
         def space(trial, scale, estimators, models=()):
             return {"number": trial.number}
 
-    assert [found["number"] for _, found in trials(search_spaces.fix(Numbered, {}), 3)] == [0, 1, 2]
+    assert [proposed["number"] for _, proposed in trials(search_spaces.fix(Numbered, {}), 3)] == [
+        0,
+        1,
+        2,
+    ]
     assert explore(Numbered, "small", ALL, ())[7].settings == {"number": 7}

@@ -170,8 +170,8 @@ def test_the_seeds_needed_are_those_of_the_usual_tables(effect, pairs):
 def test_the_power_of_the_test_is_what_a_simulation_finds():
     rng = np.random.default_rng(0)
     samples = rng.normal(0.9, 1, (4000, 8))
-    found = (stats.ttest_1samp(samples, 0, axis=1).pvalue <= 0.05).mean()
-    assert t_test_power(0.9, 8, 0.05) == pytest.approx(found, abs=0.02)
+    rate = (stats.ttest_1samp(samples, 0, axis=1).pvalue <= 0.05).mean()
+    assert t_test_power(0.9, 8, 0.05) == pytest.approx(rate, abs=0.02)
 
 
 def test_without_an_effect_the_power_is_the_level():

@@ -34,8 +34,8 @@ def test_the_command_is_told_how_the_sweep_ended_while_its_driver_has_the_log(pl
     text = " ".join(f"$TARDIS_{word}" for word in words)
     notify(replace(plan, on_end=f"echo {text} > told.txt"))
     log.close()
-    told = open("told.txt").read().split()  # noqa: SIM115
-    assert told == ["s", state, "bce", "0.25", "0", "1/2", str(plan.folder.absolute())]
+    variables = open("told.txt").read().split()  # noqa: SIM115
+    assert variables == ["s", state, "bce", "0.25", "0", "1/2", str(plan.folder.absolute())]
 
 
 @pytest.mark.parametrize("command", ["exit 3", "no-such-command"])

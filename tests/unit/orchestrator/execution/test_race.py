@@ -79,17 +79,17 @@ def test_the_scheduler_judges_the_first_seed_and_no_other():
 
 def study(*trials):
     """Trials by the values of their results; those that have all of them are complete."""
-    made = optuna.create_study()
+    new_study = optuna.create_study()
     for values in trials:
-        asked = made.ask()
+        asked = new_study.ask()
         for step, value in enumerate(values, start=1):
             asked.report(value, step)
         asked.set_user_attr(FIRST_SEED, FIRST)
         asked.set_user_attr(SEED_VALUES, [values[FIRST - 1]])
         if len(values) == 2 * FIRST:
             asked.set_user_attr(SEED_VALUES, [values[FIRST - 1], values[-1]])
-            made.tell(asked, values[-1], state=TrialState.COMPLETE)
-    return made.get_trials()
+            new_study.tell(asked, values[-1], state=TrialState.COMPLETE)
+    return new_study.get_trials()
 
 
 def test_a_new_driver_decides_as_the_old_one_would_have():

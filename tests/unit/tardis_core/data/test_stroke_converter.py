@@ -14,13 +14,13 @@ from tardis_core.data import mnist
 from tardis_core.data import stroke_converter as converter
 
 
-def picture(text):
+def grid(text):
     """An image drawn with # for ink."""
     return np.array([[mark == "#" for mark in line] for line in text.split()])
 
 
 def image_of(text):
-    return picture(text).astype(np.uint8) * 255
+    return grid(text).astype(np.uint8) * 255
 
 
 def rows_of(text):
@@ -111,7 +111,7 @@ def test_threshold_stops_where_only_the_4_connected_parts_change():
     ],
 )
 def test_thinning_keeps_a_line_one_pixel_wide(text):
-    ink = picture(text)
+    ink = grid(text)
     np.testing.assert_array_equal(converter.thin(ink), ink)
 
 
@@ -121,8 +121,8 @@ def test_thinning_takes_the_rim_of_a_bar():
     #     .######. -> .#####..
     #     .######.    ........
     # The second takes what is left in the north, and the two ends.
-    before = picture("........ .######. .######. .######. ........")
-    after = picture("........ ........ ..###... ........ ........")
+    before = grid("........ .######. .######. .######. ........")
+    after = grid("........ ........ ..###... ........ ........")
     np.testing.assert_array_equal(converter.thin(before), after)
 
 
@@ -143,8 +143,8 @@ def test_thinning_never_takes_the_border():
 
 
 def test_specks_are_parts_of_one_or_two_pixels():
-    before = picture("#...## ...... .#...# ..#..# ..#..# ...... #...#. ...#..")
-    after = picture("...... ...... .#...# ..#..# ..#..# ...... ...... ......")
+    before = grid("#...## ...... .#...# ..#..# ..#..# ...... #...#. ...#..")
+    after = grid("...... ...... .#...# ..#..# ..#..# ...... ...... ......")
     np.testing.assert_array_equal(converter.drop_specks(before), after)
 
 

@@ -108,21 +108,21 @@ def test_the_boundary_is_a_symbol_or_a_channel():
 
 
 def test_a_model_of_two_parts_is_told_where_the_first_ends_and_what_is_asked(monkeypatch):
-    network, told = small("lstm"), []
+    network, calls = small("lstm"), []
     network.encoder.boundary = 2
     forward = network.model.forward
 
     def noted(x_TBD, state, mask_TB, noise, *about):
-        told.append(about)
+        calls.append(about)
         return forward(x_TBD, state, mask_TB, noise)
 
     monkeypatch.setattr(network.model, "forward", noted)
     inputs, asked_TB = torch.zeros(T, B, INPUTS), torch.ones(T, B, dtype=torch.bool)
     inputs[1, :, 2] = 1
     network(inputs, asked_TB=asked_TB)
-    assert told == [()]
+    assert calls == [()]
     monkeypatch.setattr(type(network.model), "two_parts", True)
     network(inputs, asked_TB=asked_TB)
-    boundary_TB, asked = told[1]
+    boundary_TB, asked = calls[1]
     assert boundary_TB.nonzero().tolist() == [[1, 0], [1, 1], [1, 2]]
     assert asked is asked_TB

@@ -120,15 +120,17 @@ def test_all_steps_count_where_there_is_no_padding(monkeypatch):
 
 
 def test_a_model_is_told_of_every_batch_before_and_after(monkeypatch):
-    trainer, told = Trainer(tiny(accumulate=2), None), []
+    trainer, hooks = Trainer(tiny(accumulate=2), None), []
     model = trainer.network.model
-    monkeypatch.setattr(model, "before_batch", lambda progress: told.append(("before", progress)))
+    monkeypatch.setattr(model, "before_batch", lambda progress: hooks.append(("before", progress)))
     monkeypatch.setattr(
-        model, "after_batch", lambda hidden, progress: told.append((len(hidden.h_TBH[0]), progress))
+        model,
+        "after_batch",
+        lambda hidden, progress: hooks.append((len(hidden.h_TBH[0]), progress)),
     )
     trainer.step()
     trainer.step()
-    assert told == [
+    assert hooks == [
         *(("before", 0.0), (2, 0.0), (2, 0.0)),  # two parts of two sequences
         *(("before", 1 / 12), (2, 1 / 12), (2, 1 / 12)),
     ]

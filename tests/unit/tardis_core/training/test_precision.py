@@ -13,8 +13,8 @@ def rounding() -> tuple[str, str]:
     return torch.backends.cuda.matmul.fp32_precision, torch.backends.cudnn.rnn.fp32_precision
 
 
-@pytest.mark.parametrize(("precision", "told"), [("float32", "ieee"), ("tf32", "tf32")])
-def test_products_of_both_passes_are_rounded_as_asked_and_no_others(monkeypatch, precision, told):
+@pytest.mark.parametrize(("precision", "mode"), [("float32", "ieee"), ("tf32", "tf32")])
+def test_products_of_both_passes_are_rounded_as_asked_and_no_others(monkeypatch, precision, mode):
     seen = []
     original = loop.objective
 
@@ -27,7 +27,7 @@ def test_products_of_both_passes_are_rounded_as_asked_and_no_others(monkeypatch,
     monkeypatch.setattr(loop, "objective", objective)
     before = rounding()
     Trainer(tiny("copy", precision=precision), None).step()
-    assert seen == [(told, told)] * 2
+    assert seen == [(mode, mode)] * 2
     assert rounding() == before
 
 

@@ -26,14 +26,14 @@ class Writer:
 
 @pytest.fixture
 def writer(monkeypatch):
-    made = []
+    writers = []
 
     def make(folder):
-        made.append(Writer(folder))
-        return made[0]
+        writers.append(Writer(folder))
+        return writers[0]
 
     monkeypatch.setattr(tensorboard, "SummaryWriter", make)
-    return made
+    return writers
 
 
 def test_every_validation_is_written_once_with_its_update(tmp_path, writer):
