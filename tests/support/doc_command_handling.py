@@ -107,7 +107,7 @@ RUN_BY_ANOTHER_TEST = {
         "tests/unit/benchmarks/test_intervals.py::test_the_table_of_the_notebook_can_be_drawn"
     ),
     "python -m benchmarks.tools.terminal": (
-        "tests/unit/benchmarks/test_terminal.py::test_the_picture_shows_the_command_and_the_trials"
+        "tests/unit/benchmarks/test_terminal.py::test_the_figure_shows_the_command_and_the_trials"
     ),
     "docker/make-secrets.sh": (
         "tests/unit/docker/test_image_files.py::test_secrets_are_long_distinct_and_private"
