@@ -27,7 +27,7 @@ _POINTERS = """
     daddress_KP da_P dw_tau_1H db_tau_1
 """
 
-LAYOUT = 6  # of `Problem`; as in native/common.h, so that an old library is never used
+LAYOUT = 7  # of `Problem` and the entry points; as in native/common.h: no old library is ever used
 LEVELS = ("base", "avx2", "avx512")  # instruction sets, as native.c numbers them
 
 
@@ -60,6 +60,13 @@ def best_level() -> int:
     library = load()
     assert library is not None
     return library.tardis_best_level()
+
+
+@cache
+def bf16_level() -> int | None:
+    """The instruction set whose products round their factors to bfloat16, if there is one."""
+    library = load()
+    return None if library is None else library.tardis_bf16_level() or None
 
 
 @cache
@@ -113,7 +120,8 @@ def run(
 
     Args:
         tensors: contiguous, by the names of `Problem`; what is missing is NULL.
-        level: the instruction set, an index of `LEVELS`; the best there is unless given.
+        level: the instruction set, an index of `LEVELS` or `bf16_level()`; the best one of `LEVELS`
+            unless given.
         share_pool: use torch's threads rather than new ones.
     """
     library = load()

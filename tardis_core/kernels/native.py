@@ -131,6 +131,20 @@ def _sizes(trained: Trained, fixed: Fixed, keep: bool) -> library.Sizes:
     )
 
 
+def _level(fixed: Fixed) -> int | None:
+    """The instruction set; None: the best one whose products are as precise as the state."""
+    return None if fixed.product_dtype is None else library.bf16_level()
+
+
+def rounding_obstacle(dtype: torch.dtype) -> str | None:
+    """Why products cannot round their factors to this type, if they cannot."""
+    if dtype != torch.bfloat16:
+        return f"it cannot round to {str(dtype).removeprefix('torch.')}"
+    if library.bf16_level() is None:
+        return "this CPU has no instructions for bfloat16 (AVX512_BF16)"
+    return None
+
+
 def _inputs(trained: Trained, fixed: Fixed) -> Tensors:
     """The inputs by the names of `Problem`."""
     names: dict[str, Tensor | None] = dict(zip(_TRAINED, trained, strict=True))
@@ -169,7 +183,8 @@ def _forward(
     if sizes.reset:
         tensors["reset_TB2"] = new(T, B, 2)
     room = {} if tape is None else {"tape": tape}
-    library.run(sizes, _inputs(trained, fixed) | tensors | final | room, backward=False)
+    everything = _inputs(trained, fixed) | tensors | final | room
+    library.run(sizes, everything, backward=False, level=_level(fixed))
     outputs = Outputs(
         h_TBH=tensors["h_out_TBH"] if "h_out_TBH" in tensors else tensors["h_TBH"][1:],
         r_TBQ=tensors.get("r_TBQ"),
@@ -222,7 +237,8 @@ def _backward(
     ):  # it was empty at the start
         kept["dcontent_BKC"] = _start(gradients.content_BKC, kept["content_BKC"])
     outgoing = {f"d{name}": each for name, each in slopes.items()}
-    library.run(sizes, _inputs(trained, fixed) | kept | incoming | outgoing, backward=True)
+    everything = _inputs(trained, fixed) | kept | incoming | outgoing
+    library.run(sizes, everything, backward=True, level=_level(fixed))
     return Trained._make(slopes.get(name) for name in Trained._fields)
 
 

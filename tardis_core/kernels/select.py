@@ -46,6 +46,10 @@ class Model(Protocol):
         """What the model needs of a backend."""
 
 
+def _cannot_round(dtype: torch.dtype) -> str | None:
+    return "it does not compute in mixed precision"
+
+
 class Backend(NamedTuple):
     """What a backend provides."""
 
@@ -54,7 +58,8 @@ class Backend(NamedTuple):
     recurrences: tuple[str, ...] = ("lstm", "tardis")
     read_gradients: tuple[str, ...] = ("none", "straight-through")
     dtypes: tuple[torch.dtype, ...] = (torch.float32, torch.float64)
-    mixed_precision: bool = False  # matrix products less precise than the state
+    # Why matrix products cannot round their factors to a type, if they cannot.
+    rounding_obstacle: Callable[[torch.dtype], str | None] = _cannot_round
 
 
 def _native_obstacle(device: str) -> str | None:
@@ -85,8 +90,8 @@ def _triton_obstacle(device: str) -> str | None:
 
 
 BACKENDS = {  # the fastest first
-    "native": Backend(native.run, _native_obstacle),
-    "triton": Backend(_run_triton, _triton_obstacle, mixed_precision=True),
+    "native": Backend(native.run, _native_obstacle, rounding_obstacle=native.rounding_obstacle),
+    "triton": Backend(_run_triton, _triton_obstacle, rounding_obstacle=lambda dtype: None),
     "torch": Backend(torch_sequence.run, lambda device: None),
 }
 
@@ -96,6 +101,8 @@ def run(backend: str, trained: Trained, fixed: Fixed) -> Outputs:
     device = trained.x_TBD.device.type
     if _autocast(device):
         fixed = fixed._replace(product_dtype=torch.get_autocast_dtype(device))
+        dtype = trained.x_TBD.dtype  # some of the weights are products of weights: rounded
+        trained = Trained._make(None if each is None else each.to(dtype) for each in trained)
         with torch.autocast(device, enabled=False):  # the kernels round by themselves
             return BACKENDS[backend].run(trained, fixed)
     return BACKENDS[backend].run(trained, fixed)
@@ -145,8 +152,15 @@ def _obstacle(backend: Backend, model: Model, x: Tensor) -> str | None:
         return f"it has no kernel for the model {type(model).__name__}"
     if needs.read_gradient not in backend.read_gradients:
         return f"it has no kernel for the estimator {needs.estimator}"
-    if _autocast(device) and not backend.mixed_precision:
-        return "it does not compute in mixed precision"
     if x.dtype not in backend.dtypes or needs.dtype != x.dtype:
         return "it computes in float32 or float64 alone"
-    return backend.obstacle(device)
+    return backend.obstacle(device) or _rounding_obstacle(backend, x)
+
+
+def _rounding_obstacle(backend: Backend, x: Tensor) -> str | None:
+    device = x.device.type
+    if not _autocast(device):
+        return None
+    if x.dtype != torch.float32:
+        return "in mixed precision it computes in float32 alone"
+    return backend.rounding_obstacle(torch.get_autocast_dtype(device))

@@ -40,7 +40,8 @@ class TrainingConfig:
     )
     precision: Literal["float32", "tf32", "bfloat16"] = setting(
         "float32",
-        "precision of matrix products; tf32 and bfloat16 are faster on GPUs and less exact",
+        "precision of matrix products; tf32 (GPUs) and bfloat16 (GPUs, CPUs with AVX512_BF16) are "
+        "faster and less exact",
     )
 
     def __post_init__(self) -> None:

@@ -96,6 +96,10 @@ static void list_backward(Call *call) {
 
 static void pack_share(void *data, int64_t share) {
     Call *call = data;
+    for (int i = 0; i < call->packed_count; i++) {
+        int64_t n = panels(call->packed[i]->width);
+        clear_end(call->packed[i], share * n / call->shares, (share + 1) * n / call->shares);
+    }
     for (int i = 0; i < call->count; i++) {
         Job *job = &call->jobs[i];
         int64_t n = panels(job->packed->width);
@@ -137,8 +141,8 @@ static void run_gradient(void *data, int64_t task) {
     Call *call = data;
     const Gradient *job = call->gradients;
     for (; task >= tasks_of(call, job); job++) task -= tasks_of(call, job);
-    int64_t tasks = tasks_of(call, job), strips = (job->columns + MR - 1) / MR;
-    int64_t g0 = task * strips / tasks * MR, g1 = (task + 1) * strips / tasks * MR;
+    int64_t tasks = tasks_of(call, job), strips = (job->columns + STRIP - 1) / STRIP;
+    int64_t g0 = task * strips / tasks * STRIP, g1 = (task + 1) * strips / tasks * STRIP;
     if (g1 > job->columns) g1 = job->columns;
     do { /* the list ends with an empty one */
         if (gradient_task(job++, g0, g1)) call->failed = 1;
@@ -187,7 +191,7 @@ int VARIANT(const void *problem, int backward) {
         int64_t tasks = 0, columns = 0;
         int count = list_gradients(p, &call.tape, &call.slopes, call.gradients);
         for (int i = 0; i < count; i++) columns += call.gradients[i].columns;
-        call.task_columns = columns / p->threads < MOST_COLUMNS ? columns / p->threads : MOST_COLUMNS;
+        call.task_columns = columns / p->threads < GRADIENT_COLUMNS ? columns / p->threads : GRADIENT_COLUMNS;
         if (call.task_columns < LEAST_COLUMNS) call.task_columns = LEAST_COLUMNS;
         for (int i = 0; i < count; i++) tasks += tasks_of(&call, &call.gradients[i]);
         in_parallel(p->parallel, p->threads, run_gradient, &call, tasks);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LAYOUT = 6 }; /* of Problem; to be raised with every change of it */
+enum { LAYOUT = 7 }; /* to be raised with every change of Problem or of the entry points */
 
 /* How an OpenMP runtime starts a team: GOMP_parallel(function, data, threads, flags). */
 typedef void (*parallel_fn)(void (*)(void *), void *, unsigned, unsigned);
@@ -18,6 +18,11 @@ typedef void (*parallel_fn)(void (*)(void *), void *, unsigned, unsigned);
 /* Run work(data, i) for all i < tasks on that many threads, of the pool or new ones. */
 void in_parallel(parallel_fn pool, int64_t threads, void (*work)(void *, int64_t), void *data,
                  int64_t tasks);
+
+/* Whether the compiler knows the instructions for products of bfloat16. */
+#if defined(__x86_64__) && defined(__GNUC__) && __GNUC__ >= 11 && !defined(__clang__)
+#define HAS_BF16
+#endif
 
 static inline char *align_64(char *p) { return (char *)(((uintptr_t)p + 63) / 64 * 64); }
 

@@ -19,22 +19,27 @@ typedef struct {
     int add; /* to what the one before it in the list has made: the same task does both */
 } Gradient;
 
-/* Each task packs the rows for itself: the fewer the better, as long as its part of the gradient stays
-   in the second-level cache and there is one for each thread. */
-enum { LEAST_COLUMNS = 64, MOST_COLUMNS = 400, MOST_GRADIENTS = 7 };
+/* Each task packs the rows for itself: the fewer the better, as long as there is one for each thread. */
+enum { LEAST_COLUMNS = 64, MOST_GRADIENTS = 7 };
+
+/* Row `first + k` of a part, from column n on; beyond the depth of B, and a column of ones. */
+static Line line_of(const Packed *b, const Part *part, int64_t first, int64_t k, int64_t n) {
+    static const real one = 1;
+    if (k >= b->depth) return (Line){NULL, 0};
+    if (!part->data) return (Line){&one, 1};
+    return (Line){part->data + (first + k) * part->stride + n,
+                  part->scale ? part->scale[2 * (first + k)] : 1};
+}
 
 /* Rows [first, first + depth) of a part into B, from column n0 on. */
 static void pack_part(const Packed *b, const Part *part, int64_t n0, int64_t first) {
     for (int64_t n = 0, stop; n < part->width; n = stop) { /* as far as the panel goes */
         int64_t end = ((n0 + n) / PANEL + 1) * PANEL - n0;
         stop = end < part->width ? end : part->width;
-        real *to = packed_at(b, 0, n0 + n);
-        int64_t step = packed_at(b, 1, n0 + n) - to;
-        for (int64_t k = 0; k < b->depth; k++, to += step) {
-            const real *row = part->data ? part->data + (first + k) * part->stride + n : NULL;
-            if (!row) *to = 1;
-            else if (part->scale) scale_into(to, row, part->scale[2 * (first + k)], stop - n);
-            else copy(to, row, stop - n);
+        for (int64_t k = 0; k < padded_depth(b->depth); k += LINES) {
+            Line lines[LINES];
+            for (int64_t i = 0; i < LINES; i++) lines[i] = line_of(b, part, first, k + i, n);
+            put_lines(b, k, n0 + n, lines, stop - n);
         }
     }
 }
@@ -43,8 +48,8 @@ static void pack_part(const Packed *b, const Part *part, int64_t n0, int64_t fir
 static int gradient_task(const Gradient *job, int64_t g0, int64_t g1) {
     int64_t width = 0;
     for (int i = 0; i < job->count; i++) width += job->parts[i].width;
-    int64_t depth = 160, columns = g1 - g0; /* at a time: a panel stays in the first-level cache */
-    int64_t packed = packed_size(depth, width), room = depth * columns;
+    int64_t depth = GRADIENT_DEPTH, columns = g1 - g0;
+    int64_t packed = packed_size(depth, width), room = transposed_size(depth, columns);
     char *memory = malloc((size_t)(packed + room + columns * width) * sizeof(real) + 64);
     if (!memory) return 1;
     real *start = (real *)align_64(memory), *made = start + packed + room;

@@ -65,6 +65,7 @@ void in_parallel(parallel_fn pool, int64_t threads, void (*work)(void *, int64_t
 }
 
 int run_f32_base(const void *, int), run_f32_avx2(const void *, int), run_f32_avx512(const void *, int);
+int run_f32_bf16(const void *, int);
 int run_f64_base(const void *, int), run_f64_avx2(const void *, int), run_f64_avx512(const void *, int);
 
 /* 0: base, 1: avx2, 2: avx512 */
@@ -79,9 +80,20 @@ int tardis_best_level(void) {
     return 0;
 }
 
+/* The one whose products round their factors to bfloat16, 3: bf16, or 0 if this machine has none. */
+int tardis_bf16_level(void) {
+#ifdef HAS_BF16
+    if (tardis_best_level() == 2 && __builtin_cpu_supports("avx512bf16")) return 3;
+#endif
+    return 0;
+}
+
 /* Run a problem in single or double precision; returns 0, or 1 if there is not enough memory. */
 int tardis_run(const void *problem, int is_double, int backward, int level) {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#ifdef HAS_BF16
+    if (level == 3 && !is_double) return run_f32_bf16(problem, backward);
+#endif
     if (level == 2) return (is_double ? run_f64_avx512 : run_f32_avx512)(problem, backward);
     if (level == 1) return (is_double ? run_f64_avx2 : run_f32_avx2)(problem, backward);
 #endif

@@ -1,12 +1,5 @@
-/* The one matrix product: C (+)= A B, where B was packed.
- *
- * Packed means: its columns in panels of NV vectors, each panel row by row, so that the inner loop
- * reads it in one stream. A block of MR x NV accumulators stays in registers. A panel is taken in
- * pieces that the rows of A find in the nearest caches; while they use one, the next is fetched. */
-
-#define NV 3
-#define PANEL (NV * VL)
-enum { PIECE = 256 }; /* the most rows of a panel at a time */
+/* The one matrix product: C (+)= A B, where B was packed. How B is packed and multiplied depends on
+ * whether the factors are rounded: product_real.h, product_bf16.h. */
 
 typedef struct Job Job;
 
@@ -24,18 +17,18 @@ struct Job { /* a matrix that is a part of B, from row k0 and column n0 on */
     int64_t row, column;
 };
 
-static int64_t packed_size(int64_t depth, int64_t width) {
-    return depth * ((width + VL - 1) / VL) * VL;
-}
+typedef struct { /* a part of a row of B, and a factor for it */
+    const real *from;
+    real scale;
+} Line;
+
+#ifdef BF16
+#include "product_bf16.h"
+#else
+#include "product_real.h"
+#endif
 
 static int64_t panels(int64_t width) { return (width + PANEL - 1) / PANEL; }
-
-/* Where element [k][n] of B is: the panels before it hold whole multiples of PANEL columns. */
-static real *packed_at(const Packed *b, int64_t k, int64_t n) {
-    int64_t n0 = n / PANEL * PANEL, left = b->width - n0;
-    int64_t padded = left < PANEL ? (left + VL - 1) / VL * VL : PANEL;
-    return b->data + n0 * b->depth + k * padded + (n - n0);
-}
 
 /* Copy a part into B, as far as it falls into the panels [first, last). What fills the last panel up
    is never seen: a column of B makes a column of C. */
@@ -45,82 +38,13 @@ static void pack(const Job *job, int64_t first, int64_t last) {
     while (start < end) { /* one panel after the other */
         int64_t stop = (start / PANEL + 1) * PANEL < end ? (start / PANEL + 1) * PANEL : end;
         for (int64_t k = 0; k < job->depth; k++) {
-            real *to = packed_at(job->packed, job->k0 + k, start);
-            if (!job->from) {
-                zero(to, stop - start);
-                continue;
-            }
-            const real *line = job->from + k * job->row + (start - n0) * job->column;
-            if (job->column == 1) copy(to, line, stop - start);
-            else
-                for (int64_t n = 0; n < stop - start; n++) to[n] = line[n * job->column];
+            const real *from =
+                job->from ? job->from + k * job->row + (start - n0) * job->column : NULL;
+            put(job->packed, job->k0 + k, start, from, job->column, stop - start);
         }
         start = stop;
     }
 }
-
-typedef struct { /* what to fetch meanwhile: a line of the cache at every so many bytes */
-    const char *from;
-    int64_t step;
-} Next;
-
-static inline ALWAYS_INLINE void block(
-    const int rows, const int vectors, int64_t depth, const real *restrict A, int64_t row,
-    int64_t column, const real *restrict B, real *restrict C, int64_t ldc, int64_t width, int add,
-    Next next) {
-    vec acc[MR][NV];
-    UNROLLED
-    for (int i = 0; i < rows; i++) {
-        UNROLLED
-        for (int j = 0; j < vectors; j++) acc[i][j] = (vec){0};
-    }
-    for (int64_t k = 0; k < depth; k++, A += column, B += vectors * VL, next.from += next.step) {
-        __builtin_prefetch(next.from, 0, 2); /* to the second level */
-        vec b[NV];
-        UNROLLED
-        for (int j = 0; j < vectors; j++) b[j] = load(B + j * VL);
-        UNROLLED
-        for (int i = 0; i < rows; i++) {
-            real a = A[i * row];
-            UNROLLED
-            for (int j = 0; j < vectors; j++) acc[i][j] += a * b[j];
-        }
-    }
-    UNROLLED
-    for (int i = 0; i < rows; i++) {
-        UNROLLED
-        for (int j = 0; j < vectors; j++) {
-            real *to = C + i * ldc + j * VL;
-            int64_t n = width - j * VL;
-            store_n(to, add ? acc[i][j] + load_n(to, n) : acc[i][j], n);
-        }
-    }
-}
-
-typedef void block_fn(int64_t depth, const real *A, int64_t row, int64_t column, const real *B,
-                      real *C, int64_t ldc, int64_t width, int add, Next next);
-
-#define BLOCK(rows, vectors)                                                                     \
-    static void CAT3(block, rows, vectors)(int64_t depth, const real *A, int64_t row,            \
-                                           int64_t column, const real *B, real *C, int64_t ldc,  \
-                                           int64_t width, int add, Next next) {                  \
-        block(rows, vectors, depth, A, row, column, B, C, ldc, width, add, next);                \
-    }
-#define BLOCKS(vectors) \
-    BLOCK(1, vectors) BLOCK(2, vectors) BLOCK(3, vectors) BLOCK(4, vectors) MORE_BLOCKS(vectors)
-#define NAME(rows, vectors) CAT3(block, rows, vectors)
-#define NAMES(vectors) \
-    { NAME(1, vectors), NAME(2, vectors), NAME(3, vectors), NAME(4, vectors) MORE_NAMES(vectors) }
-#if MR == 8
-#define MORE_BLOCKS(vectors) BLOCK(5, vectors) BLOCK(6, vectors) BLOCK(7, vectors) BLOCK(8, vectors)
-#define MORE_NAMES(vectors) \
-    , NAME(5, vectors), NAME(6, vectors), NAME(7, vectors), NAME(8, vectors)
-#else
-#define MORE_BLOCKS(vectors)
-#define MORE_NAMES(vectors)
-#endif
-BLOCKS(1) BLOCKS(2) BLOCKS(3)
-static block_fn *const block_table[NV][MR] = {NAMES(1), NAMES(2), NAMES(3)};
 
 /* The same where B is not packed: its columns are rows of the weights as they are. */
 static void product_of_parts(int64_t rows, const real *A, int64_t lda, const Packed *b, real *C,
@@ -140,55 +64,6 @@ static void product_of_parts(int64_t rows, const real *A, int64_t lda, const Pac
 
 static void product(int64_t rows, const real *A, int64_t lda, const Packed *b, real *C,
                     int64_t ldc, int add) {
-    if (!b->data) {
-        product_of_parts(rows, A, lda, b, C, ldc);
-        return;
-    }
-    if (!rows) return;
-    int64_t blocks = (rows + MR - 1) / MR, pieces = (b->depth + PIECE - 1) / PIECE;
-    for (int64_t n0 = 0; n0 < b->width; n0 += PANEL) {
-        int64_t width = b->width - n0 < PANEL ? b->width - n0 : PANEL, vectors = (width + VL - 1) / VL;
-        int64_t line = vectors * VL, step = line * (int64_t)sizeof(real) / blocks;
-        const real *panel = b->data + n0 * b->depth;
-        for (int64_t j = 0, k0 = 0, k1; j < pieces; j++, k0 = k1) { /* of nearly equal depth */
-            k1 = (j + 1) * b->depth / pieces;
-            Next next = {(const char *)(panel + k1 * line), step};
-            for (int64_t i = 0, m0 = 0, m1; i < blocks; i++, m0 = m1) { /* and height */
-                m1 = (i + 1) * rows / blocks;
-                block_table[vectors - 1][m1 - m0 - 1](k1 - k0, A + m0 * lda + k0, lda, 1,
-                                                      panel + k0 * line, C + m0 * ldc + n0, ldc,
-                                                      width, add || j, next);
-                next.from += (k1 - k0) * step;
-            }
-        }
-    }
-}
-
-enum { ROWS_AT_ONCE = 8 }; /* to copy: few enough to be fetched ahead, as they come from far */
-
-/* C (+)= A^T B; A is depth x columns and is copied to `room`, as large, in strips of MR columns. */
-static void product_transposed(int64_t columns, const real *A, int64_t lda, const Packed *b,
-                               real *C, int64_t ldc, int add, real *room) {
-    for (int64_t k0 = 0; k0 < b->depth; k0 += ROWS_AT_ONCE)
-        for (int64_t m0 = 0; m0 < columns; m0 += MR) {
-            int64_t here = columns - m0 < MR ? columns - m0 : MR;
-            int64_t k1 = k0 + ROWS_AT_ONCE < b->depth ? k0 + ROWS_AT_ONCE : b->depth;
-            real *strip = room + m0 * b->depth;
-            for (int64_t k = k0; k < k1; k++) {
-                const real *from = A + k * lda + m0;
-                if (here == MR) memcpy(strip + k * MR, from, sizeof(real) * MR); /* of known size */
-                else copy(strip + k * here, from, here);
-            }
-        }
-    for (int64_t n0 = 0; n0 < b->width; n0 += PANEL) {
-        int64_t width = b->width - n0 < PANEL ? b->width - n0 : PANEL;
-        block_fn *const *fit = block_table[(width + VL - 1) / VL - 1];
-        for (int64_t m0 = 0; m0 < columns; m0 += MR) {
-            int64_t here = columns - m0 < MR ? columns - m0 : MR;
-            const real *strip = room + m0 * b->depth;
-            Next next = {(const char *)(strip + here * b->depth), here * (int64_t)sizeof(real)};
-            fit[here - 1](b->depth, strip, 1, here, b->data + n0 * b->depth, C + m0 * ldc + n0, ldc,
-                          width, add, next);
-        }
-    }
+    if (!b->data) product_of_parts(rows, A, lda, b, C, ldc);
+    else if (rows) packed_product(rows, A, lda, b, C, ldc, add);
 }

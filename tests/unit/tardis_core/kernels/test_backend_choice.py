@@ -71,12 +71,23 @@ def test_a_model_without_a_kernel_runs_on_the_reference(name):
             resolve(set_backend(model, "native"), x)
 
 
-def test_mixed_precision_runs_on_the_reference():
+def test_mixed_precision_runs_on_the_reference_without_instructions_for_it(monkeypatch):
+    monkeypatch.setattr(library, "bf16_level", lambda: None)
     model = make_model("lstm", dtype=torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert resolve(model, X.float()) == "reference"
-        with pytest.raises(UserError, match="mixed precision"):
+        with pytest.raises(UserError, match="no instructions for bfloat16"):
             resolve(set_backend(model, "native"), X.float())
+
+
+@pytest.mark.skipif(library.bf16_level() is None, reason="this CPU has no AVX512_BF16")
+def test_mixed_precision_in_bfloat16_and_no_other_type_is_native():
+    model = make_model("lstm", dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert resolve(model, X.float()) == "native"
+    cannot = pytest.raises(UserError, match="it cannot round to float16")
+    with torch.autocast("cpu", dtype=torch.float16), cannot:
+        resolve(set_backend(model, "native"), X.float())
 
 
 def test_half_precision_runs_on_the_reference():

@@ -155,6 +155,39 @@ def test_single_precision_is_within_rounding(kind):
     assert_equal(model, 30, 8, 1e-5)
 
 
+def relative(found, expected):
+    """The greatest distance of two results, by name, in units of the length of the second."""
+    lengths = {name: each.double().norm().clamp_min(1e-3) for name, each in expected.items()}
+    return max(
+        ((found[name] - each).double().norm() / lengths[name]).item()
+        for name, each in expected.items()
+    )
+
+
+@pytest.mark.skipif(library.bf16_level() is None, reason="this CPU has no AVX512_BF16")
+@kinds
+@pytest.mark.parametrize("B", [1, 8, 15, 16, 33, 70])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_products_in_bfloat16_are_within_rounding(kind, B, threads):
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        for size in (ODD, EVEN, LEAST, dict(D=50, H=70, K=20, A=8, C=40, P=33)):
+            model = make_model(
+                kind, **size | dict(scale=0.05), dtype=torch.float32, layer_norm=True
+            )
+            expected = run(model, "native", 7, B, mask=True, carried=True)
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                found = run(model, "native", 7, B, mask=True, carried=True)
+                again = run(model, "native", 7, B, mask=True, carried=True)
+            distance = relative(found, expected)
+            assert distance < 0.02, size
+            assert distance > 0 or size["H"] == 1, size  # normalised, one number is always zero
+            assert all(torch.equal(each, again[name]) for name, each in found.items())
+    finally:
+        torch.set_num_threads(before)
+
+
 @backends
 @kinds
 @pytest.mark.parametrize("mask", [False, True], ids=["whole", "masked"])
