@@ -39,6 +39,12 @@ def parser() -> Parser:
     add("--list", action="store_true", help="list what can be reproduced, and its cost")
     add("--scale", default="small", choices=SCALES, help="scale of training (default: small)")
     add("--seed", type=int, default=0, help="seed of simulations and training (default: 0)")
+    add(
+        "--precision",
+        default="float32",
+        choices=("float32", "tf32", "bfloat16"),
+        help="training.precision of the trainings of tables (default: float32)",
+    )
     add("--out", metavar="DIR", help="folder of the results (default: a name in results/)")
     return parser
 
@@ -74,6 +80,7 @@ def _request(options: argparse.Namespace, folder: Path) -> Request:
         device=options.device,
         data_dir=options.data_dir,
         data=options.data,
+        precision=options.precision,
     )
 
 

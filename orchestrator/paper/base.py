@@ -22,6 +22,7 @@ class Request:
     device: str = "auto"
     data_dir: str | None = None
     data: str = "auto"
+    precision: str = "float32"  # of the matrix products of trainings for a table
 
 
 class Row(NamedTuple):

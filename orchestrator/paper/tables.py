@@ -24,20 +24,42 @@ from orchestrator.planning.planner import plan_from
 from orchestrator.results.records import Records
 from tardis_core import paper
 from tardis_core.errors import UserError
+from tardis_core.training.schedule import TrainingConfig
 
 SEEDS = {"smoke": 2, "small": 3, "paper": 5}
+DEFAULT_PRECISION = TrainingConfig().precision
+
+# The paper's own system in its two best forms, and the LSTM that it is compared with.
+PTB_ROWS = ("LSTM + LayerNorm + Dropout", "TARDIS + REINFORCE + Aux + R", "TARDIS + Gumbel ST + R")
 
 
 class Variant(NamedTuple):
-    """A task, or one size of a task, that a table reports."""
+    """A task, or one size of a task or of its models, that a table reports."""
 
     task: str
+    size: str = ""  # in the name of its comparison
     set: Mapping[str, Any] = {}  # settings of every run
+    rows: tuple[str, ...] = ()  # labels of the paper's rows to train; empty: all that exist here
+    seeds: int | None = None  # None: those of the scale
 
     @property
     def name(self) -> str:
-        """The name of its comparison: the task and the values of its settings."""
-        return "-".join([self.task, *map(str, self.set.values())])
+        """The name of its comparison, without scale and seed."""
+        return f"{self.task}-{self.size}" if self.size else self.task
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """What to train, as options of `compare`; empty: the paper's rows."""
+        return tuple(_candidate(row) for row in paper.rows(self.task) if row.label in self.rows)
+
+
+def _candidate(row: paper.Row) -> str:
+    settings = dict(row.settings)
+    model, estimator = settings.pop("model"), settings.pop("estimator", None)
+    what = f"{model}:{estimator}" if estimator else model
+    return ",".join([what, *(f"{key}={value}" for key, value in settings.items())]) + (
+        f",label={row.label}"
+    )
 
 
 def compared(request: Request, variant: Variant) -> ComparisonData:
@@ -59,6 +81,10 @@ def compared(request: Request, variant: Variant) -> ComparisonData:
 
 def _plan(request: Request, variant: Variant) -> ComparisonPlan:
     name = f"reproduce-{variant.name}-{request.scale}-seed{request.seed}"
+    settings = dict(variant.set)
+    if request.precision != DEFAULT_PRECISION:
+        name += f"-{request.precision}"
+        settings["training.precision"] = request.precision
     if exists(name):
         plan = plan_from(ComparisonOptions(resume=name))
         _check_data(plan, request.data)
@@ -68,10 +94,11 @@ def _plan(request: Request, variant: Variant) -> ComparisonPlan:
             task=variant.task,
             name=name,
             scale=request.scale,
-            set=variant.set,
+            set=settings,
             seed=request.seed,
-            seeds=SEEDS[request.scale],
+            seeds=variant.seeds or SEEDS[request.scale],
             models=_models_of_table(variant.task),
+            candidate=variant.candidates,
             gpus_per_trial=0.0 if request.device == "cpu" else AUTO,
             data=request.data,
             data_dir=request.data_dir,
@@ -106,11 +133,18 @@ class Table(Reproduction):
     """One task, or one task in several sizes, as in the paper's table."""
 
     variants: ClassVar[Mapping[str, Variant]]  # by label
+    at_paper_scale: ClassVar[Mapping[str, Variant]] = {}  # where they are others
+
+    @classmethod
+    def variants_at(cls, scale: str) -> Mapping[str, Variant]:
+        """What the table trains at a scale, by label."""
+        return cls.at_paper_scale if scale == "paper" and cls.at_paper_scale else cls.variants
 
     def run(self, request: Request) -> Outcome:
         rows, verdicts, files, measured_on = [], [], [], []
-        for label, comparison in _all_compared(request, self.variants):
-            prefix = label if len(self.variants) > 1 else ""
+        variants = self.variants_at(request.scale)
+        for label, comparison in _all_compared(request, variants):
+            prefix = label if len(variants) > 1 else ""
             rows += _rows(comparison, prefix)
             verdicts.append(f"{prefix}: {orderings(comparison)}".removeprefix(": "))
             files += comparison_page.write(comparison, request.folder / label)
@@ -169,8 +203,21 @@ class Ptb(Table):
     """Bits per symbol on character-level Penn Treebank."""
 
     title = "Penn Treebank, bits per symbol"
-    costs: ClassVar = {"smoke": "3 min", "small": "20 h", "paper": "weeks"}
+    costs: ClassVar = {"smoke": "3 min", "small": "20 h", "paper": "days"}
     variants: ClassVar = {"ptb": Variant("ptb")}
+    at_paper_scale: ClassVar = {
+        "512 hidden units": Variant("ptb", "512", {"model.hidden": 512}, PTB_ROWS, seeds=1),
+        "256 hidden units": Variant(
+            "ptb",
+            "256",
+            {"model.hidden": 256, "model.recurrent_dropout": 0.05, "training.updates": 12_528},
+            PTB_ROWS,
+            seeds=3,
+        ),
+        "1000 hidden units": Variant(
+            "ptb", "1000", {"training.updates": 10_440}, (PTB_ROWS[0], PTB_ROWS[-1]), seeds=1
+        ),
+    }
 
 
 @REPRODUCTIONS.register("table-strokes")
@@ -180,7 +227,8 @@ class Strokes(Table):
     title = "pen-stroke MNIST with 5, 10 and 15 digits, per-digit error rate"
     costs: ClassVar = {"smoke": "3 min", "small": "10 h", "paper": "weeks"}
     variants: ClassVar = {
-        f"{digits} digits": Variant("strokes", {"task.digits": digits}) for digits in (5, 10, 15)
+        f"{digits} digits": Variant("strokes", str(digits), {"task.digits": digits})
+        for digits in (5, 10, 15)
     }
 
 
@@ -211,7 +259,7 @@ class LearningCurves(Reproduction):
 
     def run(self, request: Request) -> Outcome:
         rows, files, measured_on = [], [], []
-        for label, comparison in _all_compared(request, Strokes.variants):
+        for label, comparison in _all_compared(request, Strokes.variants_at(request.scale)):
             folder = request.folder / label
             folder.mkdir(exist_ok=True)
             plots = comparison_plots.draw(comparison, folder)

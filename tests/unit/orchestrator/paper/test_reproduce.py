@@ -20,6 +20,7 @@ from orchestrator.planning.placement import Footprint
 from orchestrator.planning.planner import paper_candidates
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import SweepStarted
+from tardis_core import paper
 from tardis_core.build import build_network, build_task, load_data
 from tardis_core.config import make_config
 from tardis_core.estimators.base import ESTIMATORS
@@ -294,3 +295,22 @@ def test_estimator_quality_judges_every_estimator_at_every_stage():
     assert (table.loc[table["estimator"] == "soft", "deviation"] == 0).all()
     assert "![quality](quality.png)" in summary
     assert "end, reinmax, addressing parameters | bias" in summary
+
+
+@pytest.mark.parametrize("table", [tables.Ptb, tables.Strokes, tables.Snli])
+def test_the_plans_of_the_paper_scale_train_rows_of_the_paper(tmp_path, table):
+    request = Request("paper", tmp_path, device="cpu", data="standin")
+    for variant in table.variants_at("paper").values():
+        plan = tables._plan(request, variant)
+        labels = [each.label for each in plan.candidates]
+        assert set(labels) == set(variant.rows or labels)
+        assert set(labels) <= {row.label for row in paper.rows(variant.task)}
+        assert len(plan.candidates) * (variant.seeds or tables.SEEDS["paper"]) == plan.trials
+        assert plan.fixed == {key: str(value) for key, value in variant.set.items()}
+
+
+def test_the_precision_of_a_table_is_that_of_its_trainings_and_in_their_name(tmp_path):
+    request = Request("smoke", tmp_path, device="cpu", precision="bfloat16")
+    plan = tables._plan(request, tables.Variant("copy"))
+    assert plan.fixed["training.precision"] == "bfloat16"
+    assert plan.name == "reproduce-copy-smoke-seed0-bfloat16"
