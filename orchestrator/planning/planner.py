@@ -377,4 +377,12 @@ def _with_fixed(
         for key, value in fixed.items()
         if has(candidate, key) or not any(has(other, key) for other in every)
     }
+    for key, value in own.items():
+        theirs = str(candidate.settings.get(key, value))
+        # The one candidate of a --config is the run that --set is there to change.
+        if theirs != value and len(every) > 1:
+            raise UserError(
+                f"--set {key}={value} is for every trial, but {candidate.label} has {theirs}: "
+                "give it to each candidate instead"
+            )
     return replace(candidate, settings={**candidate.settings, **own})

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from orchestrator.planning.configs import space_of
-from orchestrator.planning.options import SearchOptions
+from orchestrator.planning.options import ComparisonOptions, SearchOptions
 from orchestrator.planning.plan import (
     PLAN_FILE,
     Candidate,
@@ -167,3 +167,15 @@ def test_no_code_of_a_folder_that_others_can_write_runs_even_to_plan(tmp_path, h
     with pytest.raises(UserError, match="can be written by everyone"):
         space_of(plan)
     assert not (tmp_path / "ran").exists()
+
+
+def test_set_does_not_silently_change_what_makes_a_candidate_different():
+    rates = ("lstm,training.learning_rate=0.002", "lstm,training.learning_rate=0.004,label=fast")
+
+    def asked(*candidates):
+        options = {"task": "copy", "scale": "smoke", "candidate": candidates}
+        return plan_from(ComparisonOptions(**options, set={"training.learning_rate": 0.002}))
+
+    with pytest.raises(UserError, match=r"every trial, but fast has 0\.004"):
+        asked(*rates)
+    assert asked(rates[1]).candidates[0].settings["training.learning_rate"] == "0.002"
