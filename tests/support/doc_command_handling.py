@@ -125,6 +125,7 @@ NOT_RUN = {
     "python -m benchmarks.reliability.load": "a thousand trials",
     "python -m benchmarks.speed.overhead": "minutes of sweeps that are timed",
     "python -m benchmarks.speed.waiting": "minutes of training that is timed",
+    "python -m benchmarks.speed.precision": "needs a CPU with instructions for bfloat16",
     "python -m benchmarks.speed.proposals": "minutes of proposals and searches",
     "python -m benchmarks.reliability.faults": "needs root, and breaks a cluster for an hour",
     "python -m benchmarks.reliability.cluster": "needs root, for network namespaces",
