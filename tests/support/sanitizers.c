@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-int tardis_run(const void *, int, int, int), tardis_best_level(void);
+int tardis_run(const void *, int, int, int), tardis_best_level(void), tardis_bf16_level(void);
 int64_t tardis_tape_size(const void *);
 
 static void *owned[128];
@@ -129,8 +129,9 @@ int main(int count, char **arguments) {
 #else
     const int64_t fewest_threads = 1;
 #endif
-    int runs = 0;
-    for (int level = 0; level <= tardis_best_level(); level++)
+    int runs = 0, last = tardis_best_level();
+    if (sizeof(real) == 4 && tardis_bf16_level()) last = tardis_bf16_level();
+    for (int level = 0; level <= last; level++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             for (int modes = (int)i % stride; modes < 256; modes += stride)
                 for (int64_t threads = fewest_threads; threads <= 3; threads += 2) {

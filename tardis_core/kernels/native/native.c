@@ -64,9 +64,21 @@ void in_parallel(parallel_fn pool, int64_t threads, void (*work)(void *, int64_t
     for (int i = 0; i < started; i++) pthread_join(helpers[i], NULL);
 }
 
-int run_f32_base(const void *, int), run_f32_avx2(const void *, int), run_f32_avx512(const void *, int);
-int run_f32_bf16(const void *, int);
-int run_f64_base(const void *, int), run_f64_avx2(const void *, int), run_f64_avx512(const void *, int);
+typedef int run_fn(const void *problem, int backward);
+run_fn run_f32_base, run_f32_avx2, run_f32_avx512, run_f32_bf16, run_f32_amx;
+run_fn run_f64_base, run_f64_avx2, run_f64_avx512;
+
+static run_fn *const variants[][2] = { /* in single and double precision, by level */
+    {run_f32_base, run_f64_base},
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+    {run_f32_avx2, run_f64_avx2},
+    {run_f32_avx512, run_f64_avx512},
+#endif
+#ifdef HAS_BF16
+    {run_f32_bf16, NULL},
+    {run_f32_amx, NULL},
+#endif
+};
 
 /* 0: base, 1: avx2, 2: avx512 */
 int tardis_best_level(void) {
@@ -80,25 +92,35 @@ int tardis_best_level(void) {
     return 0;
 }
 
-/* The one whose products round their factors to bfloat16, 3: bf16, or 0 if this machine has none. */
+/* Whether this process may use the matrix unit; Linux wants to be asked, because threads that use it
+   need 8 KB more to be suspended. */
+#if defined(HAS_BF16) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; /* of arch_prctl */
+static int has_amx(void) {
+    const unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;
+    unsigned a, b, c, d;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+    if (!(d & amx_bf16) || !(d & amx_tile)) return 0;
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+#else
+static int has_amx(void) { return 0; }
+#endif
+
+/* The best one whose products round their factors to bfloat16, 3: bf16 or 4: amx; 0: there is none. */
 int tardis_bf16_level(void) {
 #ifdef HAS_BF16
-    if (tardis_best_level() == 2 && __builtin_cpu_supports("avx512bf16")) return 3;
+    if (tardis_best_level() == 2 && __builtin_cpu_supports("avx512bf16")) return has_amx() ? 4 : 3;
 #endif
     return 0;
 }
 
 /* Run a problem in single or double precision; returns 0, or 1 if there is not enough memory. */
 int tardis_run(const void *problem, int is_double, int backward, int level) {
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#ifdef HAS_BF16
-    if (level == 3 && !is_double) return run_f32_bf16(problem, backward);
-#endif
-    if (level == 2) return (is_double ? run_f64_avx512 : run_f32_avx512)(problem, backward);
-    if (level == 1) return (is_double ? run_f64_avx2 : run_f32_avx2)(problem, backward);
-#endif
-    (void)level;
-    return (is_double ? run_f64_base : run_f32_base)(problem, backward);
+    return variants[level][is_double](problem, backward);
 }
 
 /* How many numbers the tape of a problem takes; the same in single and double precision. */

@@ -62,12 +62,25 @@ static void put_lines(const Packed *b, int64_t k, int64_t n, const Line *lines, 
                              pairs(from[0], from[1], count));
 }
 
-#include "tiles.h"
+typedef struct { /* of C: up to two by two tiles */
+    int64_t depth; /* in tiles */
+    const half *A[2], *B[2];
+    real *C;
+    int64_t ldc, rows, width; /* of C from here on: there may be fewer or more than a block has */
+    int add;
+} Block;
+
+#ifdef AMX
+#include "tiles_amx.h"
+#else
+#include "tiles_vector.h"
+#endif
 
 /* C (+)= A B of tiles; `next_a` and `next_b` tiles lie between the beginnings of two strips of A and of
    two panels of B. */
 static void multiply(int64_t rows, int64_t width, int64_t depth, const half *A, int64_t next_a,
                      const half *B, int64_t next_b, real *C, int64_t ldc, int add) {
+    begin_blocks();
     for (int64_t n = 0; n < width; n += 2 * PANEL)
         for (int64_t m = 0; m < rows; m += 2 * PANEL) {
             Block block = {
@@ -82,6 +95,7 @@ static void multiply(int64_t rows, int64_t width, int64_t depth, const half *A, 
             };
             multiply_block(&block);
         }
+    end_blocks();
 }
 
 enum { ROWS = 128, PIECE = 1024 }; /* of A at a time: 256 KB of the stack */

@@ -1,16 +1,10 @@
-/* A block of C, of up to two by two tiles, by the instruction that multiplies pairs of numbers and adds
- * them up (AVX512_BF16). Eight rows of two vectors stay in registers: enough for the additions not to
- * wait for each other. */
-
-typedef struct {
-    int64_t depth; /* in tiles */
-    const half *A[2], *B[2];
-    real *C;
-    int64_t ldc, rows, width; /* of C from here on: there may be fewer or more than a block has */
-    int add;
-} Block;
+/* The block of C by the instruction that multiplies pairs of numbers and adds them up (AVX512_BF16).
+ * Eight rows of two vectors stay in registers: enough for the additions not to wait for each other. */
 
 enum { AT_A_TIME = 8 }; /* rows */
+
+static void begin_blocks(void) {}
+static void end_blocks(void) {}
 
 /* Rows [first, first + AT_A_TIME) of a tile of A, by one panel of B or two. */
 static inline ALWAYS_INLINE void some_rows(const Block *block, int64_t first, const int across) {
