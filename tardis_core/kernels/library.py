@@ -29,6 +29,7 @@ _POINTERS = """
 
 LAYOUT = 7  # of `Problem` and the entry points; as in native/common.h: no old library is ever used
 LEVELS = ("base", "avx2", "avx512")  # instruction sets, as native.c numbers them
+BF16_LEVELS = {3: "bf16", 4: "amx"}  # those whose products round their factors to bfloat16
 
 
 # `Problem` of native/problem.h, its names in their order; all are integers of 8 bytes. Packed by
@@ -64,7 +65,7 @@ def best_level() -> int:
 
 @cache
 def bf16_level() -> int | None:
-    """The instruction set whose products round their factors to bfloat16, if there is one."""
+    """The best of `BF16_LEVELS` on this machine, if it has any."""
     library = load()
     return None if library is None else library.tardis_bf16_level() or None
 
@@ -120,8 +121,8 @@ def run(
 
     Args:
         tensors: contiguous, by the names of `Problem`; what is missing is NULL.
-        level: the instruction set, an index of `LEVELS` or `bf16_level()`; the best one of `LEVELS`
-            unless given.
+        level: the instruction set, an index of `LEVELS` or one of `BF16_LEVELS`; the best one of
+            `LEVELS` unless given.
         share_pool: use torch's threads rather than new ones.
     """
     library = load()

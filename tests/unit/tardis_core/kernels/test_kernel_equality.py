@@ -164,11 +164,14 @@ def relative(found, expected):
     )
 
 
-@pytest.mark.skipif(library.bf16_level() is None, reason="this CPU has no AVX512_BF16")
 @kinds
 @pytest.mark.parametrize("B", [1, 8, 15, 16, 33, 70])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_products_in_bfloat16_are_within_rounding(kind, B, threads):
+@pytest.mark.parametrize("level", library.BF16_LEVELS, ids=library.BF16_LEVELS.get)
+def test_products_in_bfloat16_are_within_rounding(kind, B, threads, level, monkeypatch):
+    if level > (library.bf16_level() or 0):
+        pytest.skip("this machine cannot")
+    monkeypatch.setattr(library, "bf16_level", lambda: level)
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)
