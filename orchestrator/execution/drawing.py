@@ -77,12 +77,12 @@ def _running(now: Snapshot, numbers: Sequence[int]) -> RenderableType:
     for _ in range(4):
         grid.add_column(no_wrap=True, overflow="ellipsis")
     for number in numbers:
-        row, total = now.rows[number], now.plan.reports
+        row, total = now.rows[number], now.plan.reports_of(number)
         value = "" if row.value is None else f"{now.plan.metric} {row.value:.4f}"
         bar = ProgressBar(
             total=total, completed=row.results, width=TRIAL_BAR, complete_style=BAR_STYLE
         )
-        grid.add_row(now.plan.title(number), bar, f"{row.results}/{total}", value)
+        grid.add_row(now.plan.title(number), bar, now.results_of(number), value)
     return grid
 
 

@@ -1,7 +1,7 @@
 """How far a sweep is: its trials, its leaders, and the time that is left."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,11 +42,15 @@ class Snapshot:
     def done(self) -> float:
         """The trials that have ended, and of each running one the share of its results."""
         shares = (
-            min(1.0, row.results / self.plan.reports)
-            for row in self.rows.values()
+            min(1.0, row.results / self.plan.reports_of(number))
+            for number, row in self.rows.items()
             if not row.state.ended
         )
         return self.ended + sum(shares)
+
+    def results_of(self, number: int) -> str:
+        """How many results a trial has, of how many."""
+        return f"{self.rows[number].results}/{self.plan.reports_of(number)}"
 
     def counts(self) -> str:
         """The number of trials in each state."""
@@ -65,21 +69,17 @@ class Snapshot:
 
     def results_left(self) -> float:
         """How many results are still to come, if trials are pruned as often as so far."""
-        waiting = self.plan.trials - len(self.rows)
-        running = (row for row in self.rows.values() if not row.state.ended)
-        return waiting * self._expected(0) + sum(
-            self._expected(row.results) - row.results for row in running
-        )
-
-    def _expected(self, results: int) -> float:
-        """The expected number of results at its end of a trial with this many, by ended trials."""
-        ends = [
-            row.results
-            for row in self.rows.values()
-            if row.state.ended and row.state is not State.FAILED and row.results > results
+        full = self.plan.reports_of
+        shares = [
+            row.results / full(number)
+            for number, row in self.rows.items()
+            if row.state.ended and row.state is not State.FAILED
         ]
-        # One more stands for the unknown: a trial that runs to its end.
-        return (sum(ends) + max(results, self.plan.reports)) / (len(ends) + 1)
+        waiting = Counter(full(n) for n in range(self.plan.trials) if n not in self.rows)
+        running = [(full(n), row.results) for n, row in self.rows.items() if not row.state.ended]
+        return sum(
+            count * _expected(reports, 0, shares) for reports, count in waiting.items()
+        ) + sum(_expected(reports, results, shares) - results for reports, results in running)
 
     def time_left(self) -> float | None:
         """Seconds, estimated from the pace of this start; None before there is a pace."""
@@ -122,7 +122,7 @@ class Snapshot:
             ["trial", *(self._name(number) for number in numbers)],
             [self.plan.metric, *(f"{row.value:.4f}" for row in rows)],
             ["state", *(PAUSED if row.paused else row.state for row in rows)],
-            ["results", *(f"{row.results}/{self.plan.reports}" for row in rows)],
+            ["results", *map(self.results_of, numbers)],
         ]
         # The name of a run of a comparison says these.
         in_title = ("model", "estimator", "seed") if self.plan.kind == "comparison" else ()
@@ -138,6 +138,19 @@ class Snapshot:
 
     def _name(self, number: int) -> str:
         return self.plan.title(number).removeprefix("trial ")
+
+
+def _expected(reports: int, results: int, shares: Sequence[float]) -> float:
+    """The expected number of results, at its end, of a trial that has some.
+
+    Args:
+        reports: the results of such a trial if it runs to its end.
+        results: those it has.
+        shares: of their reports, what the trials that have ended came to.
+    """
+    # One more stands for the unknown: a trial that runs to its end.
+    further = [1.0, *(share for share in shares if share * reports > results)]
+    return max(results, reports * sum(further) / len(further))
 
 
 def rows_of(events: Iterable[Event], plan: SweepPlan) -> dict[int, Row]:

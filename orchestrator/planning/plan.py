@@ -41,6 +41,7 @@ class Candidate:
 
     label: str
     settings: dict[str, Any]  # as a search space returns them: model, estimator, section.key
+    reports: int | None = None  # validations of a full run, if not those of the plan
 
 
 class Job(NamedTuple):
@@ -143,6 +144,10 @@ class SweepPlan(ABC):
     def tags(self) -> dict[str, str]:
         """What its MLflow run is labelled with."""
         return {"task": self.task, "scale": self.scale, "kind": self.kind}
+
+    def reports_of(self, number: int) -> int:
+        """The validations of a trial that runs to its end."""
+        return self.reports
 
     def title(self, number: int) -> str:
         """The name of a trial as people see it."""
@@ -295,6 +300,9 @@ class ComparisonPlan(SweepPlan):
     def candidate_of(self, number: int) -> Candidate:
         """The candidate that a trial belongs to."""
         return self.candidates[number % len(self.candidates)]
+
+    def reports_of(self, number: int) -> int:
+        return self.candidate_of(number).reports or self.reports
 
     def title(self, number: int) -> str:
         seed = self.seeds[number // len(self.candidates)]

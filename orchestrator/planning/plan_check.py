@@ -28,7 +28,7 @@ def check_fields(values: Any) -> None:
         name, value = field.name, getattr(values, field.name)
         if not _fits(value, field.type):
             raise ValueError(f"{name} is {value!r}, not {_words(field.type)}")
-        if name in LEAST and value < LEAST[name]:
+        if name in LEAST and value is not None and value < LEAST[name]:
             raise ValueError(f"{name} is {value}, less than {LEAST[name]}")
 
 

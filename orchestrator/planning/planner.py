@@ -308,11 +308,16 @@ def _comparison(options: ComparisonOptions, cluster: Cluster) -> ComparisonPlan:
         trials=len(candidates) * options.seeds,
         test=True,
     )
-    for candidate in plan.candidates:  # errors come now, not in the trials
-        trial_config(plan.task, plan.scale, plan.seed, candidate.settings)
+    plan = replace(plan, candidates=tuple(_with_reports(each, plan) for each in plan.candidates))
     if options.parameters:
         plan = sizing.with_parameters(plan, options.parameters)
     return place(plan, options.gpus_per_trial, options.cpus_per_trial, cluster)
+
+
+def _with_reports(candidate: Candidate, plan: ComparisonPlan) -> Candidate:
+    """The candidate with its own number of validations; its errors come now, not in the trials."""
+    config = trial_config(plan.task, plan.scale, plan.seed, candidate.settings)
+    return replace(candidate, reports=lengthening.validations(config.training))
 
 
 def _begun_comparison(name: str) -> ComparisonPlan:

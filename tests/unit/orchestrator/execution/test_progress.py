@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.execution.progress import Row, Snapshot, rows_of
-from orchestrator.planning.plan import SearchPlan
+from orchestrator.planning.plan import Candidate, ComparisonPlan, SearchPlan
 from orchestrator.tracking.events import Metrics, TrialEnded, TrialPaused, TrialStarted
 from orchestrator.tracking.states import State
 
@@ -75,6 +75,19 @@ def test_time_left_counts_what_running_trials_have_done():
     resumed = Snapshot(PLAN, rows, seconds=10.0, results_before=32)  # 6 in these ten seconds
     assert resumed.summary().endswith("about 3 min left")
     assert "left" not in Snapshot(PLAN, {0: Row()}, seconds=5.0).summary()
+
+
+def test_every_candidate_has_the_results_of_its_own_budget():
+    candidates = Candidate("short", {}, reports=2), Candidate("long", {}, reports=8)
+    plan = ComparisonPlan(
+        *("c", "ptb", "paper", 4, "bpc", "lower"), reports=40, candidates=candidates, seeds=(1, 2)
+    )
+    rows = {0: Row(State.COMPLETE, 2.0, 2), 1: Row(State.RUNNING, 1.9, 4)}
+    now = Snapshot(plan, rows, seconds=60.0)
+    assert now.done == 1.5
+    assert now.results_left() == 4 + (2 + 8)  # the rest of trial 1; both candidates with seed 2
+    assert now.time_left() == pytest.approx(140.0)  # 6 results in a minute
+    assert ["results", "4/8", "2/2"] in now.leaders(200, 2)
 
 
 def test_time_left_knows_that_trials_are_pruned():

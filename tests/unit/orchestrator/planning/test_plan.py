@@ -169,6 +169,14 @@ def test_no_code_of_a_folder_that_others_can_write_runs_even_to_plan(tmp_path, h
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_candidate_has_as_many_validations_as_its_own_budget():
+    budgets = {"short": 100, "long": 300}
+    candidates = [f"lstm,training.updates={n},label={name}" for name, n in budgets.items()]
+    more = {"scale": "smoke", "seeds": 2, "set": {"training.evaluate_every": 50}}
+    plan = plan_from(ComparisonOptions(task="copy", candidate=tuple(candidates), **more))
+    assert [plan.reports_of(number) for number in range(4)] == [2, 6, 2, 6]
+
+
 def test_set_does_not_silently_change_what_makes_a_candidate_different():
     rates = ("lstm,training.learning_rate=0.002", "lstm,training.learning_rate=0.004,label=fast")
 
