@@ -9,6 +9,10 @@ Given D, with E_k unit exponentials and Z = sum_k exp(pi_k), the noisy logits ar
 
     (pi + g)_D = -log(E_D) + log Z,     (pi + g)_k = -log(E_k / exp(pi_k) + E_D / Z)
 
+so that, with p = softmax(pi), a cell's odds against D are
+
+    exp((pi + g)_k - (pi + g)_D) = p_k E_D / (E_k + p_k E_D),
+
 and the g_s are constants: the paper's text would differentiate through them too, which biases the
 estimator away from `gumbel` (noted by N. Shepperd with his public code). g_1 is the noise that drew
 the cell, which is a sample given the cell; with S = 1 this is Gumbel-softmax at temperature tau.
@@ -61,19 +65,18 @@ class GumbelRao(Estimator):
     def softmaxes(
         self, pi_BK: Tensor, noise_BK: Tensor, spare_BSK: Tensor | None, read_B: Tensor
     ) -> Softmaxes:
-        scores_SBK = (pi_BK + noise_BK).unsqueeze(0)
+        tau, S = self.config.temperature, self.config.samples
+        p_SBK = torch.softmax((pi_BK + noise_BK) / tau, dim=-1).unsqueeze(0)
         if spare_BSK is not None:
-            others_BSK = noisy_given_the_cell(pi_BK.unsqueeze(-2), spare_BSK, read_B)
-            scores_SBK = torch.cat([scores_SBK, others_BSK.movedim(-2, 0)])
-        tau, S = self.config.temperature, len(scores_SBK)
-        return Softmaxes(torch.softmax(scores_SBK / tau, dim=-1), (1 / (S * tau),) * S)
+            odds_BSK = odds_given_the_cell(torch.softmax(pi_BK, dim=-1), spare_BSK, read_B)
+            # The softmax of logits over tau; without a logarithm, which would take most of the time.
+            powers_SBK = odds_BSK.pow_(1 / tau).movedim(-2, 0)
+            p_SBK = torch.cat([p_SBK, powers_SBK / powers_SBK.sum(-1, keepdim=True)])
+        return Softmaxes(p_SBK, (1 / (S * tau),) * S)
 
 
-def noisy_given_the_cell(pi_B1K: Tensor, exponential_BSK: Tensor, read_B: Tensor) -> Tensor:
-    """pi + g, given that its argmax is the cell that was read."""
+def odds_given_the_cell(p_BK: Tensor, exponential_BSK: Tensor, read_B: Tensor) -> Tensor:
+    """exp(pi + g) of each cell over that of the cell that was read, where pi + g is largest."""
     chosen_BS1 = read_B[..., None, None].expand(*exponential_BSK.shape[:-1], 1)
-    log_e_BSK, log_z_B11 = exponential_BSK.log(), pi_B1K.logsumexp(-1, keepdim=True)
-    of_chosen_BS1 = log_e_BSK.gather(-1, chosen_BS1)
-    # In logarithms: a cell with the penalty of the last read has odds of exp(-100).
-    others_BSK = -torch.logaddexp(log_e_BSK - pi_B1K, of_chosen_BS1 - log_z_B11)
-    return others_BSK.scatter(-1, chosen_BS1, log_z_B11 - of_chosen_BS1)
+    scaled_BSK = p_BK.unsqueeze(-2) * exponential_BSK.gather(-1, chosen_BS1)
+    return (scaled_BSK / (exponential_BSK + scaled_BSK)).scatter_(-1, chosen_BS1, 1.0)

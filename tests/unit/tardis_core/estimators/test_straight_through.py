@@ -6,7 +6,7 @@ import torch
 
 from tardis_core.errors import UserError
 from tardis_core.estimators.base import ESTIMATORS
-from tardis_core.estimators.gumbel_rao import noisy_given_the_cell
+from tardis_core.estimators.gumbel_rao import odds_given_the_cell
 from tardis_core.estimators.noise import exponential, gumbel
 from tardis_core.estimators.softmaxes import Softmaxes
 
@@ -150,7 +150,9 @@ def test_noise_given_the_cell_has_that_argmax_and_is_gumbel_over_all_cells():
     generator = torch.Generator().manual_seed(0)
     read = (pi + gumbel((count, K), pi, generator)).argmax(-1)
     spare = exponential((count, 1, K), pi, generator)
-    noisy = noisy_given_the_cell(pi.unsqueeze(-2), spare, read).squeeze(-2)
+    odds = odds_given_the_cell(torch.softmax(pi, -1), spare, read).squeeze(-2)
+    of_read = pi.logsumexp(-1, keepdim=True) - spare[:, 0].gather(1, read[:, None]).log()
+    noisy = of_read + odds.log()
     assert torch.equal(noisy.argmax(-1), read)
     noise = noisy - pi
     torch.testing.assert_close(noise.mean(0), torch.full((K,), 0.5772).double(), atol=0.03, rtol=0)
