@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 from urllib.parse import quote
 
 from orchestrator.common.outputs import writing_to
@@ -15,6 +16,7 @@ from tardis_core.data.files import write_atomically
 from tardis_core.errors import UserError, require
 from tardis_core.registry import Names
 from tardis_core.scales import SCALES
+from tardis_core.training.schedule import TrainingConfig
 
 ALL = "all"
 REPRODUCTION_NAMES = Names("reproduction", "orchestrator.paper", "", "")
@@ -41,8 +43,8 @@ def parser() -> Parser:
     add("--seed", type=int, default=0, help="seed of simulations and training (default: 0)")
     add(
         "--precision",
-        default="float32",
-        choices=("float32", "tf32", "bfloat16"),
+        default=Request.precision,
+        choices=get_args(TrainingConfig.__annotations__["precision"]),
         help="training.precision of the trainings of tables (default: float32)",
     )
     add("--out", metavar="DIR", help="folder of the results (default: a name in results/)")
@@ -127,6 +129,8 @@ def summary(name: str, request: Request, outcome: Outcome, seconds: float) -> st
     versions = ", ".join(f"{package} {version}" for package, version in node.versions().items())
     options = ["--scale", request.scale, "--seed", str(request.seed)]
     options += data_options(request.data_dir, request.data)
+    if request.precision != Request.precision:
+        options += ["--precision", request.precision]
     again = shlex.join(["python", "-m", "orchestrator.reproduce", name, *options])
     return "\n".join(
         [
