@@ -29,8 +29,9 @@ from tardis_core.training.schedule import TrainingConfig
 SEEDS = {"smoke": 2, "small": 3, "paper": 5}
 DEFAULT_PRECISION = TrainingConfig().precision
 
-# The paper's own system in its two best forms, and the LSTM that it is compared with.
+# What is trained at scale paper: the paper's own system, and the LSTM that it is compared with.
 PTB_ROWS = ("LSTM + LayerNorm + Dropout", "TARDIS + REINFORCE + Aux + R", "TARDIS + Gumbel ST + R")
+STROKES_ROWS = ("LSTM", "TARDIS + Gumbel ST")
 
 
 class Variant(NamedTuple):
@@ -229,6 +230,20 @@ class Strokes(Table):
     variants: ClassVar = {
         f"{digits} digits": Variant("strokes", str(digits), {"task.digits": digits})
         for digits in (5, 10, 15)
+    }
+    # The longer sequences: one epoch, without the row that lies between the two others.
+    at_paper_scale: ClassVar = {
+        "5 digits": Variant("strokes", "5", {"task.digits": 5}, seeds=3),
+        **{
+            f"{digits} digits": Variant(
+                "strokes",
+                str(digits),
+                {"task.digits": digits, "training.updates": 3125},
+                STROKES_ROWS,
+                seeds=1,
+            )
+            for digits in (10, 15)
+        },
     }
 
 

@@ -174,7 +174,11 @@ def test_a_summary_shows_our_numbers_beside_the_paper():
     text = reproduce.summary("figure-path-length", Request("smoke", Path()), outcome, 3.0)
     assert "| error | 2.0 | 1.9 |" in text
     assert "Close." in text
-    assert "python -m orchestrator.reproduce figure-path-length --scale smoke --seed 0" in text
+    command = "python -m orchestrator.reproduce figure-path-length --scale smoke --seed 0"
+    assert f"{command}`" in text
+    rounded = Request("smoke", Path(), precision="bfloat16")
+    text = reproduce.summary("figure-path-length", rounded, outcome, 3.0)
+    assert f"{command} --precision bfloat16`" in text
 
 
 def test_the_summary_shows_plots_in_subfolders():
