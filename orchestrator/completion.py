@@ -13,6 +13,7 @@ RUNS = "$(ls -d runs/* 2>/dev/null)"
 # What follows an option or a command, where the parser itself has no choices.
 VALUES = {
     "train --resume": RUNS,
+    "train --start-from": RUNS,
     "--resume": SWEEPS,
     "--extend": SWEEPS,
     "--sweeps": SWEEPS,

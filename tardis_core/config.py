@@ -95,7 +95,7 @@ def make_config(
     """
     if scale not in SCALES:
         raise UserError(f"unknown scale {scale!r}; choose one of: {', '.join(SCALES)}")
-    require(0 <= seed < SEEDS, f"the seed must be from 0 to {SEEDS - 1}, not {seed}")
+    _check_seed(seed)
     estimator = _estimator_for(model, estimator)
     task_class, sections = TASKS.get(task), _section_classes(task, model, estimator)
     defaults = dict(task_class.presets[scale])
@@ -111,6 +111,19 @@ def lengthened(config: Config, updates: Any) -> Config:
     """The same run with another number of updates, which may be text."""
     count = convert("training.updates", updates, int)
     return dataclasses.replace(config, training=dataclasses.replace(config.training, updates=count))
+
+
+def changed(config: Config, overrides: Mapping[str, Any], seed: int | None = None) -> Config:
+    """The same run with other settings, whose values may be text, and with another seed."""
+    values = config.to_dict()
+    if seed is not None:
+        _check_seed(seed)
+        values["seed"] = seed
+    return config_from_dict({**values, "settings": {**values["settings"], **overrides}})
+
+
+def _check_seed(seed: int) -> None:
+    require(0 <= seed < SEEDS, f"the seed must be from 0 to {SEEDS - 1}, not {seed}")
 
 
 def has_setting(task: str, model: str, estimator: str | None, key: str) -> bool:

@@ -43,10 +43,11 @@ class TrainedModel:
     @property
     def title(self) -> str:
         """Data, system, scale, seed and update: a stand-in is named as such."""
-        config = self.config
+        config, about = self.config, self.values.get("started_from")
+        start = f", started from {about['source']}" if about else ""
         return (
             f"{self.provenance.get('name', config.task)}, {config.system}, scale {config.scale},"
-            f" seed {config.seed}, update {self.values['update']}"
+            f" seed {config.seed}, update {self.values['update']}{start}"
         )
 
     def network(

@@ -24,6 +24,7 @@ examples:
   python -m tardis_core.train ptb --model lstm --scale smoke    the baseline, in a minute
   python -m tardis_core.train recall --estimator reinforce --set estimator.gamma=0.9
   python -m tardis_core.train --resume runs/copy-tardis-gumbel-small-seed0
+  python -m tardis_core.train --start-from runs/copy-tardis-gumbel-small-seed0 --set task.longest=30
   python -m tardis_core.train copy --set help                   all settings with their values
 """
 
@@ -67,6 +68,12 @@ def train_parser() -> Parser:
     )
     parser.add_argument("--out", metavar="DIR", help="folder of the run (default: a name in runs/)")
     parser.add_argument("--resume", metavar="DIR", help="resume the run in this folder")
+    parser.add_argument(
+        "--start-from",
+        metavar="RUN",
+        help="start a new run with the best weights of this one, and with its settings but for "
+        "those given; of the sizes only memory.cells may change",
+    )
     return parser
 
 

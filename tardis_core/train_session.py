@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -19,6 +19,7 @@ from tardis_core.config import Config, lengthened, make_config
 from tardis_core.data.files import check_source, data_dir
 from tardis_core.errors import Diverged, UserError
 from tardis_core.registry import TASK_NAMES
+from tardis_core.start_from import Start, load_start
 from tardis_core.stopping import Interrupted, stop_signals
 from tardis_core.text import duration, error_line
 from tardis_core.training import checkpoint
@@ -42,13 +43,14 @@ class TrainOptions:
     seed: int | None = None  # None: 0
     out: str | None = None  # None: a name in runs/
     resume: str | None = None
+    start_from: str | None = None  # a run whose weights and settings this one starts with
     tensorboard: bool = False
     device: str = "auto"
     data_dir: str | None = None
     data: str = "auto"
 
     def config(self) -> Config:
-        """The configuration that they ask for."""
+        """The configuration that they ask for, without a run to start from."""
         if self.task is None:
             raise UserError(f"name a task: {', '.join(TASK_NAMES.all())}; or --resume a run")
         return make_config(
@@ -131,12 +133,33 @@ def print_settings(config: Config) -> None:
 
 
 def _new(options: TrainOptions) -> tuple[Trainer, RunFolder]:
-    config = options.config()
+    start = _start(options) if options.start_from else None
+    config = start.changed(options.set, options.seed) if start else options.config()
     trainer = Trainer(config, _data(options, config), options.device)
+    if start:
+        start.give_weights(trainer)
     folder = RunFolder.create(Path(options.out) if options.out else _free_folder(config))
     folder.describe(trainer)
     folder.save(trainer)
     return trainer, folder
+
+
+def _start(options: TrainOptions) -> Start:
+    path = Path(options.start_from or "")
+    start = load_start(path)
+    _check_names(options, start.config, path, ("task", "model", "estimator", "scale"))
+    return start
+
+
+def _check_names(options: TrainOptions, config: Config, path: Path, names: Iterable[str]) -> None:
+    """Raise `UserError` for options that contradict the run that they continue or start from."""
+    for name in names:
+        asked, has = getattr(options, name), getattr(config, name)
+        if asked not in (None, has):
+            raise UserError(
+                f"the checkpoint in {path} is of {name} {has!r}, not {asked!r}; "
+                f"leave {name} out, or start a new run"
+            )
 
 
 def _data(options: TrainOptions, config: Config) -> Any:
@@ -161,16 +184,11 @@ def _resumed(options: TrainOptions) -> tuple[Trainer, RunFolder]:
     assert options.resume is not None
     path = Path(options.resume)
     values, config = load_checkpoint(path)
-    for name in ("task", "model", "estimator", "scale", "seed"):
-        asked, has = getattr(options, name), getattr(config, name)
-        if asked not in (None, has):
-            raise UserError(
-                f"the checkpoint in {path} is of {name} {has!r}, not {asked!r}; "
-                f"leave {name} out, or start a new run"
-            )
-    if options.out or options.set.keys() - {UPDATES}:
+    _check_names(options, config, path, ("task", "model", "estimator", "scale", "seed"))
+    if options.out or options.start_from or options.set.keys() - {UPDATES}:
         raise UserError(
-            f"--resume continues a run as it is: leave out --out, and --set all but {UPDATES}"
+            "--resume continues a run as it is: leave out --out and --start-from, and --set all "
+            f"but {UPDATES}"
         )
     longer = lengthened(config, options.set[UPDATES]) if options.set else config
     trainer = Trainer(longer, _data(options, longer), options.device)
@@ -231,8 +249,14 @@ def _headline(trainer: Trainer) -> str:
         f"{config.task}: {config.system.replace(' ', ' with ')}, {trainer.backend} backend, "
         f"{parameters:,} parameters, scale {config.scale} (change with --scale), "
         f"seed {config.seed}, on {_place(trainer)}\n"
-        f"data: {data.name}, {data.origin}"
+        f"data: {data.name}, {data.origin}" + _origin(trainer)
     )
+
+
+def _origin(trainer: Trainer) -> str:
+    """The weights of another run that it started with, on a line of their own."""
+    about = trainer.started_from
+    return f"\nstarted from {about['source']}, update {about['update']}" if about else ""
 
 
 def _place(trainer: Trainer) -> str:
@@ -353,6 +377,7 @@ def _result(trainer: Trainer, best: dict[str, Any]) -> dict[str, Any]:
         "training_seconds": trainer.history[-1]["training_seconds"],
         "data": asdict(trainer.provenance),
         "backend": trainer.backend,
+        "started_from": trainer.started_from,
         "config": trainer.config.to_dict(),
     }
 

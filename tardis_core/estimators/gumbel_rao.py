@@ -69,7 +69,7 @@ class GumbelRao(Estimator):
         p_SBK = torch.softmax((pi_BK + noise_BK) / tau, dim=-1).unsqueeze(0)
         if spare_BSK is not None:
             odds_BSK = odds_given_the_cell(torch.softmax(pi_BK, dim=-1), spare_BSK, read_B)
-            # The softmax of logits over tau; without a logarithm, which would take most of the time.
+            # The softmax of logits over tau, without logarithms, which take most of the time.
             powers_SBK = odds_BSK.pow_(1 / tau).movedim(-2, 0)
             p_SBK = torch.cat([p_SBK, powers_SBK / powers_SBK.sum(-1, keepdim=True)])
         return Softmaxes(p_SBK, (1 / (S * tau),) * S)

@@ -72,6 +72,7 @@ class Trainer:
         self._continues = self.task.train_batch(1).continues
         self.carried: State | None = None  # recurrent state, for text that continues
         self.update = 0
+        self.started_from: dict[str, Any] | None = None  # weights of another run, if not random
         self.history: list[Row] = []
         self._sums: Row = {}  # of the updates since the last validation
         self._seconds = 0.0
@@ -253,6 +254,7 @@ class Trainer:
             "vocabulary": self.task.vocabulary,
             "provenance": asdict(self.provenance),
             "backend": self.backend,
+            "started_from": self.started_from,
             "update": self.update,
             "network": self.network.state_dict(),
         }
@@ -276,6 +278,7 @@ class Trainer:
         self.generator.set_state(state["generator"])
         self.carried = self._unflatten(state["carried"])
         self.update = state["update"]
+        self.started_from = state.get("started_from")  # older checkpoints do not have it
         self.history, self._sums = list(state["history"]), dict(state["sums"])
         self._seconds = state["seconds"]
 

@@ -94,6 +94,7 @@ class RunFolder:
             "data": asdict(trainer.provenance),
             "backend": trainer.backend,
             "threads": torch.get_num_threads(),
+            "started_from": trainer.started_from,
         }
         write_atomically(self.path / "config.json", _json(about))
 

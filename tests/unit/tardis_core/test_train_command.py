@@ -323,7 +323,7 @@ def test_a_checkpoint_of_another_task_is_one_line(run, capsys):
 @pytest.mark.parametrize("more", [["--set", "memory.cells=8"], ["--out", "other"]])
 def test_a_resumed_run_cannot_be_changed(run, capsys, more):
     said = refusal(capsys, "--resume", "run", *more)
-    rule = "leave out --out, and --set all but training.updates"
+    rule = "leave out --out and --start-from, and --set all but training.updates"
     assert said == f"--resume continues a run as it is: {rule}"
 
 
