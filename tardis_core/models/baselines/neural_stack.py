@@ -91,8 +91,8 @@ class NeuralStackModel(SoftMemory):
         self.parts = [pushes, pops, pushes * memory.content]  # d, u, v
         self.W_o = nn.Linear(model.hidden, sum(self.parts))
         with torch.no_grad():
-            # As in the paper: at first little is popped, else nothing stays to learn from.
-            self.W_o.bias[pushes : pushes + pops] -= 1.0
+            # App. B: at first little is popped, else nothing stays to learn from.
+            self.W_o.bias[pushes : pushes + pops] = -1.0
 
     def initial_state(self, batch: int, like: Tensor) -> StackState:
         size = self.memory_config

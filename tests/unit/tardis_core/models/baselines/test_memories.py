@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from tardis_core.models.base import MODELS
 from tardis_core.models.baselines import dnc, neural_stack, sam
 from tests.support import numpy_memories
 from tests.support.small_baselines import B, D, T, assert_outputs, assert_same, make, noise_of, run
@@ -96,6 +97,17 @@ def test_neural_stacks(name, seed):
         return numpy_memories.neural_stack(p, x, 3, model.pushed_at, model.taken_at)
 
     assert_outputs(hidden, reference, x)
+
+
+@pytest.mark.parametrize("name", ["neural-stack", "neural-queue", "neural-deque"])
+def test_a_new_neural_stack_pops_little(name):
+    """Appendix B of the paper: the bias of every pop starts at -1, that of a push does not."""
+    kind = MODELS.get(name)
+    model = kind(D, kind.Config(), kind.Memory(), None)
+    pushes, pops = len(model.pushed_at), len(model.taken_at)
+    d, u, _ = model.W_o.bias.detach().split([pushes, pops, len(model.W_o.bias) - pushes - pops])
+    assert (u == -1).all()
+    assert (d.abs() < 0.5).all()
 
 
 def test_a_stack_by_hand():
