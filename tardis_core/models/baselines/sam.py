@@ -15,6 +15,11 @@ A cell is accessed where w_r + w_w is above 0.005. At most N + 1 cells change at
 DEVIATION(sec. 3): all cells are compared with the key. The paper's approximate index of nearest
 neighbours and its roll-back of the memory save time and space with thousands of cells; they change
 no equation. An empty cell holds zeros, and unused cells are taken in order.
+DEVIATION(sec. 3.1): the weights of the N cells add up to 1. The paper keeps N weights of a softmax
+over all cells, but also says "average", and its index does not see the other cells. It names no
+strength beta; ours is that of the DNC.
+DEVIATION(eq 6): as printed it takes the smallest U, which with the U of SAM, the time since the
+last access, is the newest cell. The text says the least recently accessed one.
 
 Letters: B batch, H hidden, K cells, C content, N cells that are read.
 """
