@@ -13,8 +13,12 @@ has gates of its own:
 The micro-state W_m [x_t, h_t] is written to the cells in order while there are empty ones, later to
 the cell just read. What h and the memory hold before the first step is learned.
 
-DEVIATION(reads): by our estimators. The authors' code reads softly on algorithmic tasks, and its
-Gumbel-softmax has a fixed temperature; ours is learned.
+DEVIATION(reads): by our estimators. The authors' code reads softly on algorithmic tasks. On
+permuted MNIST it has Gumbel-softmax, whose inverse temperature grows by one per epoch; that of our
+`gumbel` is learned.
+DEVIATION(micro-state): as in the authors' code for algorithmic tasks. On permuted MNIST it leaves
+out x_t, and Figure 1 of the paper writes h_t itself. Their memory starts at zero; ours, learned as
+well, at small random numbers.
 
 Letters: B batch, T time, D input, H hidden, K cells, C content.
 """
