@@ -1,7 +1,7 @@
 """Stack-RNN: an RNN with stacks that it pushes and pops softly (Joulin & Mikolov 2015).
 
 "Inferring Algorithmic Patterns with Stack-Augmented Recurrent Nets" (arXiv 1503.01007), section
-3.2. Each of S stacks holds one number per cell, the top first, and -1 where it is empty:
+4.2. Each of S stacks holds one number per cell, the top first, and -1 where it is empty:
 
     h_t = sigm(U x_t + R h_{t-1} + P s_{t-1}[0..k-1] + b)          k: the cells that are seen
     a_t = softmax(A h_t)                                           push, pop, no operation
@@ -9,7 +9,9 @@
     s_t[i] = a[push] s_{t-1}[i-1] + a[pop] s_{t-1}[i+1] + a[no-op] s_{t-1}[i]
 
 DEVIATION(depth): K cells; what is pushed below the last one is lost, and from below it comes -1.
-The paper's actions are discrete at evaluation; ours stay soft.
+The paper also tries discrete actions at evaluation; ours stay soft.
+DEVIATION(eqs 1 to 6): the paper has no biases. On algorithmic tasks it sets R to zero, and NO-OP is
+chosen per task; here both are always there.
 
 Letters: B batch, T time, D input, H hidden, S stacks, K cells of a stack.
 """
