@@ -13,6 +13,10 @@ the top, then from the bottom, pushes at both ends and reads at both.
 
 DEVIATION(unbounded): there are K values. When one more is pushed, the weakest is dropped, of equal
 ones the one nearest to the bottom. This changes nothing while at most K values have a strength.
+DEVIATION(sec. 3.4): the LSTM starts at zero, as that of our other memory models; the paper learns
+its initial state. Predictions see r_t beside h_t; the paper's see the LSTM alone.
+DEVIATION(eqs 7, 8): a deque pops its newest value, too. As printed, their bounds leave it out, and
+then Eq. (9) needs a strength that they do not define.
 
 Letters: B batch, H hidden, K cells, C content, E ends that are written or read, Q = E C.
 """
