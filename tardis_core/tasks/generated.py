@@ -49,8 +49,8 @@ RATE = {
     "training.decay_from": 0.5,
     "training.final_rate": 1e-5,
 }
-# The NTM and its kin write a cell a vector, which needs more cells than there are vectors, and they
-# learn at lower rates.
+# The NTM and its kin write one cell per vector, which needs more cells than there are vectors, and
+# they learn at lower rates.
 LOWER_RATE = {"training.learning_rate": 1e-3}
 MORE_CELLS = {"memory.cells": 32, **LOWER_RATE}
 SOFT_MEMORIES = {

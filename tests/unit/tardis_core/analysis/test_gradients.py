@@ -147,7 +147,7 @@ def test_all_norms_are_those_from_each_start():
 
 
 class Scheduled(Estimator):
-    """Reads the cells it is told to, one a step."""
+    """Reads the cells it is told to, one per step."""
 
     def __init__(self, cells: list[int]) -> None:
         super().__init__(None, INPUTS, HIDDEN)
