@@ -5,6 +5,7 @@ from search_spaces.engine.task_space import TaskSpace
 
 COMMON = {
     "model.layer_norm": SWITCH,
+    "model.norm_gain": rate(0.05, 1.0),
     "model.reset_gates": SWITCH,
     "training.clip": rate(0.25, 4.0),
     **ESTIMATOR,
@@ -29,7 +30,7 @@ SPACE = TaskSpace(
         "paper": {
             "model.hidden": steps(600, 1400, 200),
             "model.recurrent_dropout": share(0.5, 0.05),
-            "training.learning_rate": rate(3e-4, 6e-3),
+            "training.learning_rate": rate(1e-3, 3e-2),
             **MEMORY["paper"],
             "memory.content": choices(50, 100, 200),
             **COMMON,

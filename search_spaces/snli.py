@@ -7,6 +7,7 @@ COMMON = {
     "model.recurrent_dropout": share(0.4, 0.05),
     "model.dropout": share(0.5, 0.1),
     "model.layer_norm": SWITCH,
+    "model.norm_gain": rate(0.05, 1.0),
     "model.reset_gates": SWITCH,
     "training.clip": rate(0.25, 4.0),
     **ESTIMATOR,

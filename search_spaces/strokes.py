@@ -6,6 +6,7 @@ from search_spaces.engine.task_space import TaskSpace
 COMMON = {
     "model.recurrent_dropout": share(0.4, 0.05),
     "model.layer_norm": SWITCH,
+    "model.norm_gain": rate(0.05, 1.0),
     "model.reset_gates": SWITCH,
     "training.clip": rate(0.25, 4.0),
     **ESTIMATOR,
@@ -26,8 +27,8 @@ SPACE = TaskSpace(
             **COMMON,
         },
         "paper": {
-            "model.hidden": steps(192, 384, 64),
-            "training.learning_rate": rate(2e-4, 5e-3),
+            "model.hidden": steps(128, 384, 64),
+            "training.learning_rate": rate(3e-4, 1e-2),
             **MEMORY["paper"],
             **COMMON,
         },

@@ -21,6 +21,7 @@ COMMON: Ranges = {
     "task.draws": steps(1, 3),  # 1: all lengths equally often; 3: mostly long ones
     "task.grow_share": share(0.8, 0.2),  # a policy learns much more from short sequences
     "model.layer_norm": SWITCH,
+    "model.norm_gain": rate(0.05, 1.0),
     "model.reset_gates": SWITCH,
     "model.reset_bias": share(4.0, 1.0),  # from half open to open
     # Large addresses hide the contents in the read logits: bad for recall, which looks up contents,

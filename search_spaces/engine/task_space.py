@@ -20,6 +20,7 @@ from tardis_core.models.base import MODELS
 DEFAULT_MODELS = ("tardis",)
 # These settings are searched only if the other one is on.
 ONLY_WITH = {
+    "model.norm_gain": "model.layer_norm",
     "model.reset_bias": "model.reset_gates",
     "estimator.auxiliary_share": "estimator.auxiliary",
     "estimator.auxiliary_until": "estimator.auxiliary",

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tardis_core.errors import require
 from tardis_core.models.base import ModelConfig, dropout_mask, require_rates
 from tardis_core.settings import setting
 
@@ -24,6 +25,11 @@ class LstmConfig(ModelConfig):
     layer_norm: bool = setting(
         False, "whether the pre-activations of the gates are layer-normalised"
     )
+    norm_gain: float = setting(
+        1.0,
+        "initial gain of layer normalisation; with small ones the gradient of a long sequence "
+        "does not grow on its way back",
+    )
     recurrent_dropout: float = setting(
         0.0, "dropout rate of the candidate cell state, which loses no memory"
     )
@@ -34,6 +40,7 @@ class LstmConfig(ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_rates(self, "recurrent_dropout")
+        require(self.norm_gain > 0, f"model.norm_gain must be above 0, not {self.norm_gain}")
 
 
 class ControllerState(NamedTuple):
@@ -83,6 +90,7 @@ class Controller(nn.Module):
         *,
         reset_gates: bool = False,
         layer_norm: bool = False,
+        norm_gain: float = 1.0,
         forget_bias: float = 1.0,
         reset_bias: float = 1.0,
     ) -> None:
@@ -94,7 +102,7 @@ class Controller(nn.Module):
         self.W_x = nn.Linear(inputs, rows, bias=False)
         self.W_r = nn.Linear(read_width, rows, bias=False) if read_width else None
         self.b = nn.Parameter(torch.zeros(rows))
-        self.gain = nn.Parameter(torch.ones(4, hidden)) if layer_norm else None
+        self.gain = nn.Parameter(torch.full((4, hidden), norm_gain)) if layer_norm else None
         self._initialise(forget_bias, reset_bias)
 
     @classmethod
@@ -105,6 +113,7 @@ class Controller(nn.Module):
             config.hidden,
             read_width,
             layer_norm=config.layer_norm,
+            norm_gain=config.norm_gain,
             forget_bias=config.forget_bias,
         )
 

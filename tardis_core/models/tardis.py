@@ -146,6 +146,7 @@ class WormholeModel(SequenceModel):
             self.read_width,
             reset_gates=model.reset_gates,
             layer_norm=model.layer_norm,
+            norm_gain=model.norm_gain,
             forget_bias=model.forget_bias,
             reset_bias=model.reset_bias,
         )

@@ -29,16 +29,15 @@ from tardis_core.models.base import MODELS, Hidden, SequenceModel, dropout_mask,
 from tardis_core.models.controller import LstmConfig
 from tardis_core.settings import setting
 
-# A FLUSH leaves a small state, and layer normalisation divides its gradient by the size of the
-# pre-activations that come from it: at a gain of 1 the gradient grows by a tenth per step. A small
-# gain prevents it, as in batch-normalised LSTMs (Cooijmans et al. 2016).
-INITIAL_GAIN = 0.1
-
 
 @dataclass(frozen=True)
 class HmLstmConfig(LstmConfig):
     """`hidden` is the size of one layer."""
 
+    # A FLUSH leaves a small state, and layer normalisation divides its gradient by the size of the
+    # pre-activations that come from it: at a gain of 1 the gradient grows by a tenth per step. A
+    # small gain prevents it, as in batch-normalised LSTMs (Cooijmans et al. 2016).
+    norm_gain: float = setting(0.1, "initial gain of layer normalisation")
     layers: int = setting(3, "number of layers (L)")
     final_slope: float = setting(
         5.0, "slope of the boundary detector at the end of the training; it starts at 1"
@@ -76,7 +75,7 @@ class Layer(nn.Module):
         rows = 4 * H + (0 if top else 1)
         self.U = nn.Linear(H if top else 2 * H, rows, bias=False)  # recurrent; top-down beside it
         self.W = nn.Linear(inputs, rows)  # bottom-up, and b
-        gain = torch.full((4, H), INITIAL_GAIN)
+        gain = torch.full((4, H), model.norm_gain)
         self.gain = nn.Parameter(gain) if model.layer_norm else None
         self.shift = nn.Parameter(torch.zeros(4, H)) if model.layer_norm else None
         with torch.no_grad():

@@ -67,14 +67,20 @@ class HyperLstm(SequenceModel):
         H, N, Z = model.hidden, model.hyper_hidden, model.hyper_embedding
         # h of the large LSTM is what the small one "reads".
         self.hyper = Controller(
-            inputs, N, H, layer_norm=model.layer_norm, forget_bias=model.forget_bias
+            inputs,
+            N,
+            H,
+            layer_norm=model.layer_norm,
+            norm_gain=model.norm_gain,
+            forget_bias=model.forget_bias,
         )
         self.W_h = nn.Linear(H, GATES * H, bias=False)
         self.W_x = nn.Linear(inputs, GATES * H, bias=False)
         self.W_z = nn.Linear(N, SOURCES * GATES * Z)  # W_hh, W_hx, W_hb
         self.W_d = nn.Parameter(torch.empty(SOURCES * GATES, Z, H))  # W_hz, W_xz, W_bz
         self.b = nn.Parameter(torch.zeros(GATES, 1, H))  # b_0
-        self.gain = nn.Parameter(torch.ones(GATES + 1, 1, H)) if model.layer_norm else None
+        gain = torch.full((GATES + 1, 1, H), model.norm_gain)
+        self.gain = nn.Parameter(gain) if model.layer_norm else None
         self.shift = nn.Parameter(torch.zeros(GATES + 1, 1, H)) if model.layer_norm else None
         self._initialise()
 

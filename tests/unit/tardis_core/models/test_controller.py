@@ -159,6 +159,23 @@ def test_initial_biases_open_the_forget_and_reset_gates():
     assert controller.b.tolist() == [1.5] * 3 + [0.0] * 9 + [3.0] * 2
 
 
+@pytest.mark.parametrize(("gain", "grows"), [(1.0, True), (0.1, False)])
+def test_a_small_gain_keeps_the_gradient_from_growing_on_its_way_back(gain, grows):
+    torch.manual_seed(0)
+    controller = Controller(8, 64, layer_norm=True, norm_gain=gain)
+    zx_TBG = controller.project_inputs(torch.eye(8)[torch.randint(8, (150, 4))])
+
+    def gradient(steps: int) -> float:
+        first = ControllerState(torch.zeros(4, 64, requires_grad=True), torch.zeros(4, 64))
+        state = first
+        for zx_BG in zx_TBG[-steps:]:
+            state, _ = controller(zx_BG, None, state)
+        (gradient_BH,) = torch.autograd.grad(state.h_BH.square().sum(), first.h_BH)
+        return gradient_BH.norm().item()
+
+    assert (gradient(150) > gradient(15)) == grows
+
+
 def test_initial_recurrent_matrix_of_each_gate_is_orthogonal():
     controller = Controller(2, 4, 2, reset_gates=True).double()
     for gate in controller.W_h.weight[:16].chunk(4):
