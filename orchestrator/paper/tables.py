@@ -211,12 +211,12 @@ class Ptb(Table):
         "256 hidden units": Variant(
             "ptb",
             "256",
-            {"model.hidden": 256, "model.recurrent_dropout": 0.05, "training.updates": 12_528},
+            {"model.hidden": 256, "model.recurrent_dropout": 0.05, "training.updates": 25_056},
             PTB_ROWS,
             seeds=3,
         ),
         "1000 hidden units": Variant(
-            "ptb", "1000", {"training.updates": 10_440}, (PTB_ROWS[0], PTB_ROWS[-1]), seeds=1
+            "ptb", "1000", {"training.updates": 20_880}, (PTB_ROWS[0], PTB_ROWS[-1]), seeds=1
         ),
     }
 
