@@ -1,4 +1,7 @@
-"""Durations, settings and errors as short texts for people."""
+"""Durations, numbers, settings and errors as short texts for people."""
+
+import math
+from collections.abc import Sequence
 
 
 def duration(seconds: float) -> str:
@@ -19,6 +22,23 @@ def short(value: object) -> str:
         return text if text.isdecimal() else f"{float(text):.4g}"
     except ValueError:
         return text
+
+
+def number(value: object) -> str:
+    """A cell of a table: numbers with four significant digits, a dash where there is none."""
+    if isinstance(value, float):
+        return "-" if value != value else f"{value:.4g}"
+    return "-" if value is None else str(value)
+
+
+def aligned(values: Sequence[float | None]) -> list[str]:
+    """A column of numbers with equally many decimals: four significant digits of most of them."""
+    given = sorted(abs(value) for value in values if value is not None and value == value)
+    middle = given[len(given) // 2] if given else 0.0
+    if not 1e-4 <= middle < 1e6:
+        return [number(value) for value in values]
+    decimals = max(0, 3 - math.floor(math.log10(middle)))
+    return ["-" if v is None or v != v else f"{v:.{decimals}f}" for v in values]
 
 
 def error_line(error: BaseException, *, last: bool = False, limit: int | None = None) -> str:

@@ -11,12 +11,11 @@ from orchestrator.comparison.report import (
     SECTIONS,
     all_tables,
     differing_settings,
-    heading,
     headline,
     write_files,
+    written,
 )
 from orchestrator.comparison.runs import ComparisonData
-from orchestrator.comparison.stats import MOST_SEEDS
 from orchestrator.page.page import (
     Code,
     Image,
@@ -25,14 +24,11 @@ from orchestrator.page.page import (
     Plot,
     Section,
     Table,
-    aligned,
-    number,
     render,
 )
 from orchestrator.results.headline import made_up
 from tardis_core.commands import training_command
-
-PROBABILITIES = ("p", "corrected", "probability", "needed")  # not aligned: their sizes differ
+from tardis_core.text import number
 
 
 def write(
@@ -63,8 +59,8 @@ def _figures(comparison: ComparisonData) -> dict[str, str]:
     best = tables.summary(comparison).iloc[0]
     return {
         f"Best mean {comparison.metric.name}": number(float(best["mean"])),
-        "Best": str(best["system"]),
-        "Systems": str(len(comparison.groups)),
+        "Best": str(best["candidate"]),
+        "Candidates": str(len(comparison.groups)),
         "Runs": str(sum(len(group.runs) for group in comparison.groups)),
     }
 
@@ -110,12 +106,5 @@ def _commands(comparison: ComparisonData) -> Section:
 
 def table(frame: pd.DataFrame, metric: str) -> Table:
     """A frame as a table of the page."""
-    columns = [_column(str(name), frame[name]) for name in frame.columns]
-    rows = [list(row) for row in zip(*columns, strict=True)]
-    return Table([heading(str(name), metric) for name in frame.columns], rows)
-
-
-def _column(name: str, values: pd.Series) -> list[str]:
-    if values.dtype.kind == "f" and name not in PROBABILITIES:
-        return aligned(values.tolist())
-    return [f"over {MOST_SEEDS}" if value == float("inf") else number(value) for value in values]
+    cells = written(frame, metric)
+    return Table(list(cells), cells.to_numpy().tolist())

@@ -16,10 +16,10 @@ def results(comparison: ComparisonData) -> Plot:
     values, metric = tables.by_seed(comparison), comparison.metric
     rows = [
         {
-            "name": row.system,
+            "name": row.candidate,
             "mean": row.mean,
             **dict(zip(("low", "high"), rounded([row.low, row.high]), strict=True)),
-            "dots": rounded(values[row.system].dropna()),
+            "dots": rounded(values[row.candidate].dropna()),
         }
         for row in tables.summary(comparison).itertuples()
     ]

@@ -53,11 +53,11 @@ def _results(axes: Axes, comparison: ComparisonData) -> None:
     table = tables.summary(comparison)
     values = tables.by_seed(comparison)
     for place, row in enumerate(table.iloc[::-1].itertuples()):
-        runs = values[row.system].dropna()
+        runs = values[row.candidate].dropna()
         axes.plot(runs, [place] * len(runs), "o", color="tab:gray", alpha=0.5, markersize=5)
         axes.plot([row.low, row.high], [place, place], color="tab:blue", linewidth=2)
         axes.plot(row.mean, place, "D", color="tab:blue")
-    axes.set_yticks(range(len(table)), [str(label) for label in table["system"][::-1]])
+    axes.set_yticks(range(len(table)), [str(label) for label in table["candidate"][::-1]])
     axes.set_ylim(-0.5, len(table) - 0.5)
     metric = comparison.metric
     axes.set_xlabel(f"{comparison.split} {metric.name} ({metric.unit})")

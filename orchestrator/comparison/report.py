@@ -5,10 +5,13 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from orchestrator.comparison import tables
 from orchestrator.comparison.runs import ComparisonData
+from orchestrator.comparison.stats import MOST_SEEDS
+from tardis_core.text import aligned, number
 
 PAGE = "report.html"
 HEADINGS = {  # of the columns whose name in the CSV file is shorter
@@ -22,6 +25,7 @@ HEADINGS = {  # of the columns whose name in the CSV file is shorter
     "by": "difference",
     "corrected": "p (Holm)",
 }
+PROBABILITIES = ("p", "corrected", "probability", "needed")  # not aligned: their sizes differ
 # What a narrow terminal leaves out, in this order; the page and the CSV files have it all.
 SPARE = ("p", "deviation", "best", "pairs", "needed", "probability", "low", "high", "runs")
 
@@ -122,11 +126,21 @@ def _lines(frame: pd.DataFrame, metric: str) -> str:
     """A table; on a terminal that is too narrow for it, without columns that can be spared."""
     spare = [name for name in SPARE if name in frame] if sys.stdout.isatty() else []
     while True:
-        named = frame.rename(columns=lambda name: heading(name, metric))
-        lines = named.to_string(index=False, na_rep="-", float_format="{:.4g}".format)
-        if not spare or len(lines.partition("\n")[0]) <= shutil.get_terminal_size().columns:
+        lines = _aligned_text(written(frame, metric), frame)
+        if not spare or max(map(len, lines.splitlines())) <= shutil.get_terminal_size().columns:
             return lines
         frame = frame.drop(columns=spare.pop(0))
+
+
+def _aligned_text(cells: pd.DataFrame, frame: pd.DataFrame) -> str:
+    """Names at the left of their columns and numbers at the right; pandas puts all at the right."""
+    columns = []
+    for (heading, column), values in zip(cells.items(), frame.dtypes, strict=True):
+        texts = [str(heading), *column]
+        side = ">" if pd.api.types.is_numeric_dtype(values) else "<"
+        width = max(map(len, texts))
+        columns.append([f"{text:{side}{width}}" for text in texts])
+    return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
 
 
 def _thinned(frame: pd.DataFrame) -> pd.DataFrame:
@@ -135,9 +149,17 @@ def _thinned(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["trials"].map(lambda n: n == last or (n & (n - 1)) == 0)]
 
 
-def heading(column: str, metric: str) -> str:
-    """The heading of a column for people."""
-    return f"mean {metric}" if column == "mean" else HEADINGS.get(column, column)
+def written(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """A table with its headings and numbers as people read them."""
+    cells = {str(name): _column(str(name), frame[name]) for name in frame.columns}
+    headings = {"mean": f"mean {metric}", **HEADINGS}
+    return pd.DataFrame({headings.get(name, name): column for name, column in cells.items()})
+
+
+def _column(name: str, values: pd.Series) -> list[str]:
+    if values.dtype.kind == "f" and name not in PROBABILITIES:
+        return aligned(values.tolist())
+    return [f"over {MOST_SEEDS}" if value == np.inf else number(value) for value in values]
 
 
 def differing_settings(comparison: ComparisonData) -> pd.DataFrame:

@@ -20,7 +20,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, f
 
     It covers the mean of 3 to 20 values in 95 % of cases on normal data, in 93 to 95 % at skewness
     1 and in 90 to 95 % on exponential data; bootstrap intervals of 3 values in about 70 %. Where
-    a system fails with one seed in five, no interval of fewer than 10 values is honest: see
+    a candidate fails with one seed in five, no interval of fewer than 10 values is honest: see
     `python -m benchmarks.tools.coverage`.
     """
     sample = np.asarray(values, float)

@@ -51,7 +51,7 @@ def _summary_row(comparison: ComparisonData, group: Group) -> dict[str, Any]:
     values = np.array([run.value(comparison.split) for run in group.runs])
     low, high = mean_interval(values)
     row = {
-        "system": group.label,
+        "candidate": group.label,
         "runs": len(values),
         "failed": group.failed,
         "mean": values.mean(),
@@ -94,7 +94,7 @@ def differences(comparison: ComparisonData) -> pd.DataFrame:
     ]
     frame.loc[frame["verdict"] == "yes", "needed"] = np.nan
     frame["needed"] = frame.pop("needed")  # as the last column
-    order = {label: place for place, label in enumerate(summary(comparison)["system"])}
+    order = {label: place for place, label in enumerate(summary(comparison)["candidate"])}
     ranks = frame[["better", "than"]].map(order.__getitem__)
     return frame.loc[ranks.sort_values(["better", "than"]).index].reset_index(drop=True)
 
@@ -125,8 +125,13 @@ def _pair(values: pd.DataFrame, comparison: ComparisonData, family: int) -> dict
             values[first].dropna(), values[second].dropna(), comparison.metric.better
         ),
         "p": permutation_test(gain),
-        "needed": seeds_needed(gain, family) or np.inf,
+        "needed": _seeds_needed(gain, family),
     }
+
+
+def _seeds_needed(gain: np.ndarray, family: int) -> float:
+    """NaN if one pair says nothing about it, infinity if it takes more than can be trained."""
+    return np.nan if len(gain) < 2 else seeds_needed(gain, family) or np.inf
 
 
 def verdict(low: float, corrected: float, pairs: int, least: float, family: int) -> str:
@@ -140,7 +145,7 @@ def verdict(low: float, corrected: float, pairs: int, least: float, family: int)
     """
     if least > SIGNIFICANCE:
         needed = int(np.ceil(np.log2(2 * family / SIGNIFICANCE)))
-        return f"undecided: {pairs} pairs cannot tell, {needed} could"
+        return f"undecided: {pairs} pair{'s' if pairs > 1 else ''} cannot tell, {needed} could"
     return "yes" if corrected <= SIGNIFICANCE and low > 0 else "undecided"
 
 
@@ -163,7 +168,7 @@ def _until_solved_row(comparison: ComparisonData, group: Group) -> dict[str, Any
     low, high = share_interval(solved, len(first))
     updates, seconds = np.median(first, axis=0)
     return {
-        "system": group.label,
+        "candidate": group.label,
         "runs": len(first),
         "share": solved / len(first),
         "low": low,

@@ -126,23 +126,6 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def number(value: object) -> str:
-    """A cell of a table: numbers with four significant digits, a dash where there is none."""
-    if isinstance(value, float):
-        return "-" if value != value else f"{value:.4g}"
-    return "-" if value is None else str(value)
-
-
-def aligned(values: Sequence[float | None]) -> list[str]:
-    """A column of numbers with equally many decimals: four significant digits of most of them."""
-    given = sorted(abs(value) for value in values if value is not None and value == value)
-    middle = given[len(given) // 2] if given else 0.0
-    if not 1e-4 <= middle < 1e6:
-        return [number(value) for value in values]
-    decimals = max(0, 3 - math.floor(math.log10(middle)))
-    return ["-" if v is None or v != v else f"{v:.{decimals}f}" for v in values]
-
-
 def rounded(values: Sequence[float | None]) -> list[float | None]:
     """Numbers for a plot: five significant digits are finer than any screen.
 

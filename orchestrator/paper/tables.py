@@ -161,7 +161,7 @@ def _rows(comparison: ComparisonData, prefix: str) -> list[Row]:
             ours += f" ({each['low']:.4g} to {each['high']:.4g}; {each['runs']} seeds)"
         if "solved" in each:
             ours += f", solved by {each['solved']}"
-        label = f"{prefix}: {each['system']}".removeprefix(": ")
+        label = f"{prefix}: {each['candidate']}".removeprefix(": ")
         rows.append(Row(label, ours, str(each.get("paper", ""))))
     return rows
 
@@ -192,7 +192,7 @@ def orderings(comparison: ComparisonData) -> str:
 def _solved(comparison: ComparisonData) -> str:
     """How many seeds of each system solve the task."""
     systems = [
-        f"{row['system']} {row['solved']} (the paper: {row['paper']})"
+        f"{row['candidate']} {row['solved']} (the paper: {row['paper']})"
         for row in tables.summary(comparison).to_dict("records")
         if row.get("paper")
     ]

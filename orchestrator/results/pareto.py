@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from orchestrator.page.page import Plot, Section, Table, aligned, number, rounded
+from orchestrator.page.page import Plot, Section, Table, rounded
 from orchestrator.planning.plan import SearchPlan
 from orchestrator.results.records import Records, TrialRecord
 from orchestrator.tracking.states import State
-from tardis_core.text import short
+from tardis_core.text import aligned, number, short
 
 FRONT = "pareto.csv"
 

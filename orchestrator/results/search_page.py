@@ -12,8 +12,6 @@ from orchestrator.page.page import (
     Plot,
     Section,
     Table,
-    aligned,
-    number,
     render,
 )
 from orchestrator.results import pareto
@@ -32,7 +30,7 @@ from orchestrator.results.records import NAMES, RANKED_STATES, Records
 from orchestrator.results.report import command_of
 from orchestrator.tracking.states import ERROR_TAG, State
 from tardis_core.tasks.base import TASKS
-from tardis_core.text import short
+from tardis_core.text import aligned, number, short
 
 PAGE = "report.html"
 

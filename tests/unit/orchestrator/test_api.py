@@ -122,7 +122,7 @@ def test_the_results_of_a_comparison_are_a_table():
     plan = comparison_plan()
     fill_comparison(plan, {"a": [0.1, 0.9, 0.9], "b": [0.5, 0.3, 0.4]})
     plan.save()
-    assert Sweep.load("c").comparison["system"].tolist() == ["b", "a"]
+    assert Sweep.load("c").comparison["candidate"].tolist() == ["b", "a"]
     make_plan("s").save()
     with pytest.raises(UserError, match="s is a search"):
         Sweep.load("s").comparison  # noqa: B018

@@ -136,7 +136,7 @@ def test_the_seeds_of_a_confirmation_decide_which_model_is_offered():
     assert plan.candidate_of(model.number).label == "b"
     assert model.value == 0.3
     table = pd.read_csv(plan.folder / "report" / "comparison.csv")
-    assert table["system"].tolist() == ["b", "a"]
+    assert table["candidate"].tolist() == ["b", "a"]
 
 
 def test_the_best_configuration_of_a_comparison_is_chosen_by_validation():

@@ -47,7 +47,7 @@ def test_a_comparison_ends_with_its_candidates(capsys):
     fill_comparison(plan, {"a": [0.1, 0.2, 0.3], "b": [0.4, 0.5, 0.6]})
     assert compare_command.main(["--resume", "c", "--json"]) == 0
     values = printed(capsys)
-    assert [row["system"] for row in values["candidates"]] == ["a", "b"]
+    assert [row["candidate"] for row in values["candidates"]] == ["a", "b"]
 
 
 def test_a_plan_is_an_object_too(capsys):

@@ -1,8 +1,8 @@
-"""Durations, settings and errors as short texts."""
+"""Durations, numbers, settings and errors as short texts."""
 
 import pytest
 
-from tardis_core.text import duration, error_line, short
+from tardis_core.text import aligned, duration, error_line, short
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,20 @@ def test_duration(seconds, text):
 )
 def test_a_setting_reads_the_same_as_a_number_and_as_text(value, text):
     assert short(value) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "cells"),
+    [
+        ([2.09, 2.1134, None], ["2.090", "2.113", "-"]),
+        ([123456.7, float("nan")], ["123457", "-"]),
+        ([0.00123, 0.00456], ["0.001230", "0.004560"]),
+        ([1e-7, 2e-7], ["1e-07", "2e-07"]),
+        ([], []),
+    ],
+)
+def test_numbers_of_a_column_have_equally_many_decimals(values, cells):
+    assert aligned(values) == cells
 
 
 def test_an_error_is_its_first_line_or_its_last():

@@ -1,4 +1,4 @@
-// Runs as dots, their mean and its interval: one row per system; or shares around an even chance.
+// Runs as dots, their mean and its interval: one row per candidate; or shares around an even chance.
 // values: xLabel, rows of { name, mean, low, high, dots }, middle (a line to compare with)
 kinds.intervals = (frame, values) => {
   const { g, width, height } = frame, { rows } = values;

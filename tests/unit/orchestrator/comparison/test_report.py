@@ -59,6 +59,32 @@ def test_the_text_has_headings_that_explain_themselves():
         assert heading in text
 
 
+def test_the_numbers_of_a_column_have_equally_many_decimals():
+    _, comparison = compared({"a": [0.4, 0.3], "b": [0.1, 0.13]})
+    means = [line.split()[2] for line in report.text(comparison).splitlines()[3:5]]
+    assert means == ["0.1150", "0.3500"]
+
+
+def test_names_stand_at_the_left_and_numbers_at_the_right():
+    _, comparison = compared({"short": [0.4, 0.3], "a long name": [0.1, 0.13]})
+    header, *rows = report.text(comparison).splitlines()[2:5]
+    assert [line[: len("a long name")] for line in (header, *rows)] == [
+        "candidate  ",
+        "a long name",
+        "short      ",
+    ]
+    end = header.index("mean bce") + len("mean bce")
+    assert [row[:end].split()[-1] for row in rows] == ["0.1150", "0.3500"]
+
+
+def test_one_seed_says_nothing_about_differences():
+    _, comparison = compared({"a": [0.4], "b": [0.1]}, seeds=(1,))
+    difference = report.all_tables(comparison)["differences"].iloc[0]
+    assert difference["verdict"] == "undecided: 1 pair cannot tell, 6 could"
+    cells = report.written(report.all_tables(comparison)["differences"], "bce").iloc[0]
+    assert cells[["95 % low", "95 % high", "seeds needed"]].tolist() == ["-", "-", "-"]
+
+
 def test_a_narrow_terminal_gets_the_tables_without_what_can_be_spared(monkeypatch):
     _, comparison = compared({"a": [0.4, 0.2], "b": [0.1, 0.3]})
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)

@@ -26,7 +26,7 @@ def test_the_summary_of_a_comparison():
     _, comparison = compared({"a": [0.4, 0.2], "b": [0.1, 0.01]})
     values = tables.by_seed(comparison)
     assert values.loc[1].tolist() == [0.4, 0.1]
-    table = tables.summary(comparison).set_index("system")
+    table = tables.summary(comparison).set_index("candidate")
     assert table.index.tolist() == ["b", "a"]
     assert table["mean"].to_dict() == pytest.approx({"a": 0.3, "b": 0.055})
     assert table.loc["a", "deviation"] == pytest.approx(0.2 / 2**0.5)
@@ -47,12 +47,12 @@ def test_how_soon_a_task_is_solved_counts_runs_that_never_solve_it():
     runs = tuple(replace(run, curve=curve) for run, curve in zip(slow.runs, curves, strict=True))
     comparison = replace(comparison, groups=(never, replace(slow, runs=runs)))
     first, second = rows_of(tables.until_solved(comparison))
-    assert (first["system"], first["share"]) == ("slow", pytest.approx(2 / 3))
+    assert (first["candidate"], first["share"]) == ("slow", pytest.approx(2 / 3))
     assert (first["low"], first["high"]) == pytest.approx((0.2077, 0.9385), abs=1e-4)
     # 200, 300 and never: the median is 300, although one run was sooner.
     assert (first["updates"], first["seconds"]) == (300, 6.0)
     assert first["sequences"] == 300 * slow.config.training.batch
-    assert (second["system"], second["share"]) == ("never", 0)
+    assert (second["candidate"], second["share"]) == ("never", 0)
     assert np.isnan(second["updates"])
     shares = tables.solved_shares(comparison)
     assert shares.index.tolist() == [*never.runs[0].curve["step"], 100, 200, 300]
@@ -67,7 +67,7 @@ def test_a_task_that_is_never_solved_has_no_table_of_it():
 
 def test_failed_seeds_are_counted_beside_the_mean():
     _, comparison = compared({"a": [0.4, None], "b": [0.1, 0.3]})
-    table = tables.summary(comparison).set_index("system")
+    table = tables.summary(comparison).set_index("candidate")
     assert table["failed"].to_dict() == {"a": 1, "b": 0}
     assert table["runs"].to_dict() == {"a": 1, "b": 2}
     assert tables.failures(comparison).endswith(": a 1 of 2.")
@@ -93,7 +93,7 @@ def test_pairs_decide_which_is_better_where_seeds_are_missing():
     shared = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5]
     values = {"a": [*shared, -9.0], "b": [value - 0.1 for value in shared] + [None]}
     _, comparison = compared(values, seeds=range(1, 8))
-    assert tables.summary(comparison)["system"].tolist() == ["a", "b"]
+    assert tables.summary(comparison)["candidate"].tolist() == ["a", "b"]
     (row,) = rows_of(tables.differences(comparison))
     assert (row["better"], row["than"], row["pairs"]) == ("b", "a", 6)
     assert row["by"] == pytest.approx(0.1)

@@ -4,9 +4,7 @@ import json
 import re
 from html.parser import HTMLParser
 
-import pytest
-
-from orchestrator.page.page import Code, Page, Plot, Section, Table, aligned, render, rounded
+from orchestrator.page.page import Code, Page, Plot, Section, Table, render, rounded
 
 EVIL = '</script><script>alert("x")</script>'
 VOID = {"meta", "img", "br"}
@@ -81,20 +79,6 @@ def test_only_the_first_rows_are_elements_and_a_button_shows_the_others():
     assert "Show all 1000" in text
     (rows,) = [json.loads(e) for e in Reader(text).inside("script") if e.startswith("[")]
     assert len(rows) == 1000
-
-
-@pytest.mark.parametrize(
-    ("values", "cells"),
-    [
-        ([2.09, 2.1134, None], ["2.090", "2.113", "-"]),
-        ([123456.7, float("nan")], ["123457", "-"]),
-        ([0.00123, 0.00456], ["0.001230", "0.004560"]),
-        ([1e-7, 2e-7], ["1e-07", "2e-07"]),
-        ([], []),
-    ],
-)
-def test_numbers_of_a_column_have_equally_many_decimals(values, cells):
-    assert aligned(values) == cells
 
 
 def test_numbers_of_plots_are_short_and_nan_is_nothing():
