@@ -22,7 +22,7 @@ from tardis_core.tasks.base import Batch, Score, Split, Task, score
 from tardis_core.tasks.details import Curve, Detail
 
 EVALUATION_BATCH = 256
-LENGTHS = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4, 5)  # of `details`, times the greatest length
+LENGTHS = (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4, 6)  # of `details`, times the greatest length
 # What the paper says of copy and recall (section "NTM Tasks"), under the names of our settings.
 PAPER_SIZES = {
     "model.hidden": 120,
@@ -145,7 +145,7 @@ class GeneratedTask(Task):
         return score(network, self.signature, self.evaluation_batches(split, length))
 
     def details(self, network: Network, split: Split) -> list[Detail]:
-        """The metric at lengths up to five times the greatest of training."""
+        """The metric at lengths up to six times the greatest of training."""
         longest = self.config.longest
         every = {max(self.config.shortest, round(longest * part)) for part in LENGTHS}
         lengths = sorted(length for length in every if self.most is None or length <= self.most)

@@ -36,7 +36,7 @@ def test_copy_is_evaluated_by_length(runs, capsys):
     evaluation(runs / "copy", "--split", "valid")
     rows = Path("e/copy/valid_cost_by_length.csv").read_text().splitlines()
     assert rows[0].startswith("length,")
-    assert rows[-1].startswith("25,")  # five times the greatest length of the scale smoke
+    assert rows[-1].startswith("30,")  # six times the greatest length of the scale smoke
     assert Path("e/copy/valid_cost_by_length.png").exists()
     assert "binary cross-entropy (nats" in capsys.readouterr().out
 

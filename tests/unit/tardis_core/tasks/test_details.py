@@ -23,11 +23,11 @@ def test_a_confusion_by_hand():
 
 
 @pytest.mark.parametrize("task", ["copy", "recall"])
-def test_the_cost_by_length_goes_to_five_times_the_training_and_holds_the_metric(task):
+def test_the_cost_by_length_goes_to_six_times_the_training_and_holds_the_metric(task):
     network, built = network_and_task(task, **{"task.test_sequences": 64})
     curve, _ = built.details(network, "test")
     longest = built.config.longest
-    assert curve.x[-1] == 5 * longest
+    assert curve.x[-1] == 6 * longest
     assert curve.x[0] >= built.config.shortest
     assert list(curve.x) == sorted(set(curve.x))
     assert curve.seen == longest
