@@ -11,6 +11,7 @@ from tardis_core.cli import Parser, command
 if TYPE_CHECKING:
     from orchestrator.execution.status import SweepStatus
 
+WITHOUT_TERMINAL = 1000  # characters of a line: no row is broken for a script
 HEADS = ("sweep", "task", "scale", "state", "trials", "metric", "best", "last event")
 
 
@@ -50,10 +51,13 @@ def _print_all(every: Sequence["SweepStatus"]) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for head in HEADS:
         right = head in ("trials", "best", "last event")
-        table.add_column(head, justify="right" if right else "left", no_wrap=True)
+        # Of a row that is too long for the terminal, the name is broken and nothing is cut off.
+        table.add_column(
+            head, justify="right" if right else "left", no_wrap=head != "sweep", overflow="fold"
+        )
     for each in every:
         table.add_row(*_cells(each))
-    Console(highlight=False).print(table)
+    Console(highlight=False, width=None if sys.stdout.isatty() else WITHOUT_TERMINAL).print(table)
 
 
 def _cells(status: "SweepStatus") -> list[str]:

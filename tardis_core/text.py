@@ -24,6 +24,11 @@ def short(value: object) -> str:
         return text
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: `1 seed`, `2 seeds`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def number(value: object) -> str:
     """A cell of a table: numbers with four significant digits, a dash where there is none."""
     if isinstance(value, float):

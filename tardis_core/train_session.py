@@ -21,7 +21,7 @@ from tardis_core.errors import Diverged, UserError
 from tardis_core.registry import TASK_NAMES
 from tardis_core.start_from import Start, load_start
 from tardis_core.stopping import Interrupted, stop_signals
-from tardis_core.text import duration, error_line
+from tardis_core.text import counted, duration, error_line
 from tardis_core.training import checkpoint
 from tardis_core.training.loop import Row, Trainer
 from tardis_core.training.run_folder import RunFolder, check_data, load_checkpoint
@@ -262,8 +262,7 @@ def _origin(trainer: Trainer) -> str:
 def _place(trainer: Trainer) -> str:
     if trainer.device.type != "cpu":
         return str(trainer.device)
-    count = torch.get_num_threads()
-    return f"cpu with {count} thread{'s' if count > 1 else ''}"
+    return f"cpu with {counted(torch.get_num_threads(), 'thread')}"
 
 
 class _Interrupt:

@@ -19,6 +19,7 @@ from orchestrator.comparison.stats import (
     share_interval,
 )
 from tardis_core import paper
+from tardis_core.text import counted
 
 POINTS = 60  # of a curve by seconds of training
 SIGNIFICANCE = 0.05  # of all differences of a comparison together
@@ -145,7 +146,7 @@ def verdict(low: float, corrected: float, pairs: int, least: float, family: int)
     """
     if least > SIGNIFICANCE:
         needed = int(np.ceil(np.log2(2 * family / SIGNIFICANCE)))
-        return f"undecided: {pairs} pair{'s' if pairs > 1 else ''} cannot tell, {needed} could"
+        return f"undecided: {counted(pairs, 'pair')} cannot tell, {needed} could"
     return "yes" if corrected <= SIGNIFICANCE and low > 0 else "undecided"
 
 

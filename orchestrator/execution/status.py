@@ -76,8 +76,10 @@ def status_of(plan: SweepPlan, running: bool | None = None) -> SweepStatus:
     if not running:
         for row in rows.values():
             row.state = row.state if row.state.ended else State.STOPPED
-    seconds = (time.time() if running else updated or 0.0) - (_last_start(events) or 0.0)
-    progress = Snapshot(plan, rows, seconds if times else 0.0)
+    before, start = _before_last_start(events)
+    seconds = (time.time() if running else updated or 0.0) - start
+    results_before = sum(row.results for row in rows_of(before, plan).values())
+    progress = Snapshot(plan, rows, seconds if times else 0.0, results_before)
     return SweepStatus(plan, _state(events, running), progress, started, updated)
 
 
@@ -99,9 +101,10 @@ def _state(events: list[Event], running: bool) -> str:
     return "new"
 
 
-def _last_start(events: list[Event]) -> float | None:
-    starts = [each.at / 1000 for each in events if isinstance(each, SweepStarted)]
-    return starts[-1] if starts else None
+def _before_last_start(events: list[Event]) -> tuple[list[Event], float]:
+    """The events of earlier starts of a sweep, and the time of the last start."""
+    starts = [place for place, each in enumerate(events) if isinstance(each, SweepStarted)]
+    return (events[: starts[-1]], events[starts[-1]].at / 1000) if starts else ([], 0.0)
 
 
 def is_running(plan: SweepPlan) -> bool:

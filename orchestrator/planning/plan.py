@@ -16,6 +16,7 @@ from orchestrator.common.redaction import masked
 from orchestrator.planning.plan_check import check_fields
 from tardis_core.data.disk import replacing, write_atomically
 from tardis_core.errors import UserError
+from tardis_core.text import counted
 
 NAME_RULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 SWEEPS_DIR = Path("sweeps")  # all sweeps of a working folder
@@ -138,7 +139,7 @@ class SweepPlan(ABC):
     @property
     def size(self) -> str:
         """The number of trials in words."""
-        return f"{self.trials} trials of {self.task}"
+        return f"{counted(self.trials, 'trial')} of {self.task}"
 
     @property
     def tags(self) -> dict[str, str]:
@@ -285,7 +286,8 @@ class ComparisonPlan(SweepPlan):
 
     @property
     def size(self) -> str:
-        return f"{super().size} ({len(self.candidates)} candidates, {len(self.seeds)} seeds)"
+        candidates = counted(len(self.candidates), "candidate")
+        return f"{super().size} ({candidates}, {counted(len(self.seeds), 'seed')})"
 
     @property
     def tags(self) -> dict[str, str]:

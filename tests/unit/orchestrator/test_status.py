@@ -1,9 +1,12 @@
 """The sweeps of a folder: all of them in a table, one in detail, or as JSON."""
 
 import json
+import time
 
 import pytest
 
+from orchestrator.execution.status import status_of
+from orchestrator.planning.plan import load_plan
 from orchestrator.status import main
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import SweepEnded, SweepStarted, TrialStarted
@@ -13,7 +16,7 @@ from tests.support.sweep_logs import COMPLETE, FAILED, PRUNED, make_plan, params
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 def sweep(name, *endings, ended=None):
@@ -78,12 +81,45 @@ def test_a_complete_trial_is_better_than_a_pruned_one(capsys):
 
 def test_a_table_has_the_latest_sweep_first(capsys):
     sweep("early", COMPLETE, ended="FINISHED").close()
+    time.sleep(0.002)  # events have milliseconds
     sweep("late", COMPLETE, ended="KILLED").close()
     assert main([]) == 0
     heads, first, second = capsys.readouterr().out.splitlines()
     assert heads.split()[:3] == ["sweep", "task", "scale"]
     assert first.split()[:7] == ["late", "copy", "smoke", "stopped", "1/4", "bce", "0.5000"]
     assert second.split()[0] == "early"
+
+
+def test_nothing_is_cut_off_where_there_is_no_terminal(capsys):
+    name = "a-name-that-is-as-long-as-those-that-reproduce-gives-to-its-comparisons"
+    sweep(name, COMPLETE, ended="FINISHED").close()
+    assert main([]) == 0
+    _, row = capsys.readouterr().out.splitlines()
+    assert row.split()[:7] == [name, "copy", "smoke", "finished", "1/4", "bce", "0.5000"]
+
+
+def test_on_a_narrow_terminal_only_the_name_is_broken(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    name = "a-name-that-is-as-long-as-those-that-reproduce-gives-to-its-comparisons"
+    sweep(name, COMPLETE, ended="FINISHED").close()
+    assert main([]) == 0
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert max(map(len, rows)) <= 80
+    assert rows[0].split()[1:7] == ["copy", "smoke", "finished", "1/4", "bce", "0.5000"]
+    assert "".join(row.split()[0] for row in rows) == name
+
+
+def test_the_results_before_a_sweep_was_resumed_say_nothing_about_its_pace(capsys):
+    sweep("s", COMPLETE, ended="KILLED").close()
+    plan = load_plan("s")
+    log = EventLog(plan.folder)
+    log.append(SweepStarted("s"), TrialStarted(1))
+    status = status_of(plan)
+    log.close()
+    assert status.progress.new_results == 0
+    assert status.progress.time_left() is None
+    assert status_of(load_plan("s")).progress.results_before == 1
 
 
 def test_one_sweep_is_shown_in_detail_with_how_to_resume_it(capsys):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tardis_core.text import aligned, duration, error_line, short
+from tardis_core.text import aligned, counted, duration, error_line, short
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,10 @@ from tardis_core.text import aligned, duration, error_line, short
 )
 def test_duration(seconds, text):
     assert duration(seconds) == text
+
+
+def test_one_thing_is_singular():
+    assert [counted(n, "seed") for n in (0, 1, 2)] == ["0 seeds", "1 seed", "2 seeds"]
 
 
 @pytest.mark.parametrize(
