@@ -30,7 +30,7 @@ def results(comparison: ComparisonData) -> Plot:
 
 
 def improvements(comparison: ComparisonData) -> Plot | None:
-    """How likely a run of one group is better than one of another; None for a single group."""
+    """How likely a run of one group is better than one of another; None if there is nothing to say."""
     rows = [
         {
             "name": f"{row.better} over {row.than}",
@@ -40,6 +40,7 @@ def improvements(comparison: ComparisonData) -> Plot | None:
             "dots": [],
         }
         for row in tables.differences(comparison).itertuples()
+        if row.probability == row.probability  # there is one
     ]
     if not rows:
         return None

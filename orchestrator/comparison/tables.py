@@ -122,12 +122,18 @@ def _pair(values: pd.DataFrame, comparison: ComparisonData, family: int) -> dict
         "low": low,
         "high": high,
         "pairs": len(gain),
-        "probability": probability_of_improvement(
-            values[first].dropna(), values[second].dropna(), comparison.metric.better
-        ),
+        "probability": _probability(values[first], values[second], comparison.metric.better),
         "p": permutation_test(gain),
         "needed": _seeds_needed(gain, family),
     }
+
+
+def _probability(ours: pd.Series, theirs: pd.Series, better: str) -> float:
+    """Of improvement; NaN if each has one run, which would make it 0 or 1."""
+    ours, theirs = ours.dropna(), theirs.dropna()
+    if len(ours) == len(theirs) == 1:
+        return np.nan
+    return probability_of_improvement(ours, theirs, better)
 
 
 def _seeds_needed(gain: np.ndarray, family: int) -> float:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from orchestrator.comparison import page, report
+from orchestrator.comparison import page, page_plots, report
 from tests.support.comparisons import compared
 
 
@@ -82,7 +82,9 @@ def test_one_seed_says_nothing_about_differences():
     difference = report.all_tables(comparison)["differences"].iloc[0]
     assert difference["verdict"] == "undecided: 1 pair cannot tell, 6 could"
     cells = report.written(report.all_tables(comparison)["differences"], "bce").iloc[0]
-    assert cells[["95 % low", "95 % high", "seeds needed"]].tolist() == ["-", "-", "-"]
+    silent = ["95 % low", "95 % high", "P(better)", "seeds needed"]
+    assert cells[silent].tolist() == ["-"] * len(silent)
+    assert page_plots.improvements(comparison) is None
 
 
 def test_a_narrow_terminal_gets_the_tables_without_what_can_be_spared(monkeypatch):
