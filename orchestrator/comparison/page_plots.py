@@ -30,7 +30,7 @@ def results(comparison: ComparisonData) -> Plot:
 
 
 def improvements(comparison: ComparisonData) -> Plot | None:
-    """How likely a run of one group is better than one of another; None if there is nothing to say."""
+    """How likely a run of one group is better than one of another; None if nothing is known."""
     rows = [
         {
             "name": f"{row.better} over {row.than}",

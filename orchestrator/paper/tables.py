@@ -32,6 +32,12 @@ DEFAULT_PRECISION = TrainingConfig().precision
 # What is trained at scale paper: the paper's own system, and the LSTM that it is compared with.
 PTB_ROWS = ("LSTM + LayerNorm + Dropout", "TARDIS + REINFORCE + Aux + R", "TARDIS + Gumbel ST + R")
 STROKES_ROWS = ("LSTM", "TARDIS + Gumbel ST")
+SNLI_ROWS = (
+    "Word by Word Attention",
+    "LSTM + LayerNorm + Dropout",
+    "TARDIS + REINFORCE + Aux",
+    "TARDIS + Gumbel ST",
+)
 
 
 class Variant(NamedTuple):
@@ -263,6 +269,7 @@ class Snli(Table):
     title = "natural language inference, accuracy"
     costs: ClassVar = {"smoke": "2 min", "small": "6 h", "paper": "weeks"}
     variants: ClassVar = {"snli": Variant("snli")}
+    at_paper_scale: ClassVar = {"snli": Variant("snli", rows=SNLI_ROWS, seeds=3)}
 
 
 @REPRODUCTIONS.register("figure-learning-curves")
