@@ -26,7 +26,7 @@ class FakeTrainer:
     def __init__(self, update=4, best=0.5, best_update=4):
         self.update, self.best, self.best_update = update, best, best_update
         self.history = [{"update": 4, "loss": 1.5}]
-        self.config, self.backend = tiny(), "native"
+        self.config, self.backend, self.started_from = tiny(), "native", None
         self.provenance = Provenance("copy", True, True, "abc", "made")
 
     def model_state(self):
