@@ -229,8 +229,7 @@ static void unread_memory(const Problem *p, const Tape *tape, Backward *f, int64
         *f->sums.b_tau += dtau;
     }
     real *common = tape->common + at * P;
-    logits_backward(p, &f->cells, b, f->content + b * K * C, f->dpi, common, row_of(p, f, b, 0),
-                    f->empty_D, f->sums.a);
+    logits_backward(p, &f->cells, b, f->dpi, common, row_of(p, f, b, 0), f->empty_D, f->sums.a);
 
     /* W_u u is usage_scale times the sum of the columns of the reads before: a read takes part in
        all later steps, whose gradients `later` has gathered. */

@@ -1,8 +1,8 @@
 /* The read logits, Eq. (4): pi[k] = a . tanh(W_m M[k] + z), where z is what all cells share.
  *
- * W_m M[k] is kept a cell as E = exp(2 W_m M[k]), and only the written row is renewed: then
- * tanh(W_m M[k] + z) = 1 - 2 / (1 + E exp(2 z)) takes no exponential a cell. Where that product could
- * overflow, the sample's cells are computed the slow way.
+ * Each cell keeps U = 2 W_m M[k] and E = exp(U), and only the written row is renewed: then
+ * tanh(W_m M[k] + z) = 1 - 2 / (1 + E exp(2 z)) takes no exponential per cell. Where that product could
+ * overflow, which is usual in trained models, the cells of the sample take exp(U + 2 z) instead.
  *
  * Cells are filled in order. Those that are still empty differ by their address alone: all samples
  * share their rows. */
@@ -12,32 +12,40 @@
 typedef struct {
     int64_t width;   /* P, padded to whole vectors */
     int64_t *filled; /* [sample]: how many cells have a row of their own */
-    real *E;         /* [sample][cell][width]; of the filled ones */
+    real *U, *E;     /* [sample][cell][width]; of the filled ones */
     uint8_t *wild;   /* [sample][cell]: too large for the product of exponentials */
     int64_t *wilds;  /* [sample]: how many of its filled cells are */
     real *empty_E;   /* [cell][width]; of the empty ones */
     int64_t *empty_wilds; /* [cell]: how many of them are wild, from this one on */
-    real *a, *e, *exact;  /* padded: a, exp(2 z), a row in place of E */
+    real *a, *e, *exact;  /* padded: a, exp(2 z), rows in place of E */
     real a_sum;
 } Cells;
 
-/* E of one row W_m M[k]; without `row` the cell is empty. Returns whether it is wild. */
-static int make_row(const Problem *p, real *E, int64_t k, const real *row) {
+/* E of a row U. Returns whether it is wild. */
+static int exponentials(const real *U, int64_t width, real *E) {
     ivec outside = {0};
-    for (int64_t i = 0; i < p->P; i += VL) {
-        int64_t n = p->P - i;
-        vec x = load_n(p->address_KP + k * p->P + i, n);
-        if (row) x += load_n(row + i, n);
-        vec inside = clamp(2 * x, HALF_LIMIT);
-        outside |= 2 * x != inside; /* also true of what is not a number */
+    for (int64_t i = 0; i < width; i += VL) {
+        vec x = load(U + i), inside = clamp(x, HALF_LIMIT);
+        outside |= x != inside; /* also true of what is not a number */
         store(E + i, vexp(inside));
     }
     return any(outside);
 }
 
+/* U of one row W_m M[k]; without `row` the cell is empty. */
+static void make_row(const Problem *p, real *U, int64_t k, const real *row) {
+    for (int64_t i = 0; i < p->P; i += VL) {
+        int64_t n = p->P - i;
+        vec x = load_n(p->address_KP + k * p->P + i, n);
+        if (row) x += load_n(row + i, n);
+        store(U + i, 2 * x);
+    }
+}
+
 static Cells take_cells(Arena *arena, const Problem *p, int64_t M) {
     Cells cells = {.width = (p->P + VL - 1) / VL * VL};
     cells.filled = TAKE_ZEROS(arena, int64_t, M);
+    cells.U = TAKE(arena, real, M * p->K * cells.width);
     cells.E = TAKE(arena, real, M * p->K * cells.width);
     cells.wild = TAKE_ZEROS(arena, uint8_t, M * p->K);
     cells.wilds = TAKE_ZEROS(arena, int64_t, M);
@@ -45,22 +53,26 @@ static Cells take_cells(Arena *arena, const Problem *p, int64_t M) {
     cells.empty_wilds = TAKE_ZEROS(arena, int64_t, p->K + 1);
     cells.a = TAKE_ZEROS(arena, real, cells.width);
     cells.e = TAKE(arena, real, cells.width);
-    cells.exact = TAKE_ZEROS(arena, real, cells.width);
+    cells.exact = TAKE(arena, real, p->K * cells.width);
     if (!arena->start) return cells;
     for (int64_t i = 0; i < p->P; i++) {
         cells.a[i] = p->a_P[i];
         cells.a_sum += p->a_P[i];
     }
-    for (int64_t k = p->K - 1; k >= 0 && !p->content0_BKC; k--)
-        cells.empty_wilds[k] =
-            cells.empty_wilds[k + 1] + make_row(p, cells.empty_E + k * cells.width, k, NULL);
+    for (int64_t k = p->K - 1; k >= 0 && !p->content0_BKC; k--) {
+        make_row(p, cells.exact, k, NULL);
+        int wild = exponentials(cells.exact, cells.width, cells.empty_E + k * cells.width);
+        cells.empty_wilds[k] = cells.empty_wilds[k + 1] + wild;
+    }
     return cells;
 }
 
 /* Renew one cell; `row` is W_m M[k] of its content. */
 static void renew_cell(const Problem *p, Cells *cells, int64_t sample, int64_t k, const real *row) {
     int64_t place = sample * p->K + k;
-    int wild = make_row(p, cells->E + place * cells->width, k, row);
+    real *U = cells->U + place * cells->width;
+    make_row(p, U, k, row);
+    int wild = exponentials(U, cells->width, cells->E + place * cells->width);
     cells->wilds[sample] += wild - cells->wild[place];
     cells->wild[place] = (uint8_t)wild;
 }
@@ -80,7 +92,7 @@ static void renew_all(const Problem *p, const Packed *W_c, Cells *cells, const r
         renew_cell(p, cells, sample, k, rows + k * p->P);
 }
 
-/* exp(2 z) of a sample; returns whether its cells must be taken the slow way. */
+/* exp(2 z) of a sample; returns whether its cells need exponentials of their own. */
 static int begin_logits(const Problem *p, Cells *cells, int64_t sample, const real *z) {
     ivec outside = {0};
     for (int64_t i = 0; i < p->P; i += VL) {
@@ -91,17 +103,32 @@ static int begin_logits(const Problem *p, Cells *cells, int64_t sample, const re
     return cells->wilds[sample] + cells->empty_wilds[cells->filled[sample]] > 0 || any(outside);
 }
 
-/* The slow way: exp(2 (W_m M[k] + z)). */
-static const real *exact_row(const Problem *p, Cells *cells, int64_t sample, const real *content,
-                             int64_t k, const real *z) {
-    int filled = k < cells->filled[sample];
-    for (int64_t i = 0; i < p->P; i++) {
-        real x = filled ? dot(p->read_W_c_PC + i * p->C, content + k * p->C, p->C) : 0;
-        cells->exact[i] = 2 * (x + z[i] + p->address_KP[k * p->P + i]);
+enum { GROUP = 4 }; /* as many vectors of the rows are taken at a time */
+
+/* exp(U + 2 z) of some vectors of a row. */
+static inline ALWAYS_INLINE void exact_part(const int vectors, const real *U, const real *z,
+                                            int64_t left, real *to) {
+    vec x[GROUP];
+    UNROLLED
+    for (int j = 0; j < vectors; j++)
+        x[j] = load(U + j * VL) + 2 * load_n(z + j * VL, left - j * VL);
+    exp_each(x, vectors);
+    UNROLLED
+    for (int j = 0; j < vectors; j++) store(to + j * VL, x[j]);
+}
+
+/* exp(U + 2 z) of all cells of a sample, a row each. */
+static void exact_rows(const Problem *p, const Cells *cells, int64_t sample, const real *z,
+                       real *to) {
+    int64_t width = cells->width;
+    for (int64_t k = 0; k < p->K; k++, to += width) {
+        const real *U = cells->U + (sample * p->K + k) * width;
+        if (k >= cells->filled[sample]) make_row(p, to, k, NULL), U = to;
+        int64_t i = 0;
+        for (; i + GROUP * VL <= width; i += GROUP * VL)
+            exact_part(GROUP, U + i, z + i, p->P - i, to + i);
+        for (; i < width; i += VL) exact_part(1, U + i, z + i, p->P - i, to + i);
     }
-    for (int64_t i = 0; i < cells->width; i += VL)
-        store(cells->exact + i, vexp(load(cells->exact + i)));
-    return cells->exact;
 }
 
 /* The logits of some rows: a . tanh = a_sum - 2 a . 1 / (1 + E exp(2 z)). */
@@ -128,17 +155,12 @@ static void sum_rows(const Cells *cells, const real *E, int64_t rows, real *to) 
     }
 }
 
-static void logits(const Problem *p, Cells *cells, int64_t sample, const real *content,
-                   const real *z, real *pi) {
+static void logits(const Problem *p, Cells *cells, int64_t sample, const real *z, real *pi) {
     int64_t width = cells->width, K = p->K, filled = cells->filled[sample];
     if (begin_logits(p, cells, sample, z)) {
-        for (int64_t k = 0; k < K; k++) {
-            const real *row = exact_row(p, cells, sample, content, k, z);
-            vec s = {0};
-            for (int64_t i = 0; i < width; i += VL)
-                s += load(cells->a + i) * reciprocal(1 + load(row + i));
-            pi[k] = cells->a_sum - 2 * sum(s);
-        }
+        exact_rows(p, cells, sample, z, cells->exact);
+        for (int64_t i = 0; i < width; i += VL) store(cells->e + i, 1 - (vec){0});
+        sum_rows(cells, cells->exact, K, pi);
     } else {
         sum_rows(cells, cells->E + sample * K * width, filled, pi);
         sum_rows(cells, cells->empty_E + filled * width, K - filled, pi + filled);
@@ -150,8 +172,6 @@ typedef struct { /* rows of cells on the way back, and the gradients of their lo
     real *D;
     int64_t count;
 } Rows;
-
-enum { GROUP = 4 }; /* as many vectors of the rows are taken at a time */
 
 /* Backward: a group of columns, `i` being the first, of some rows. With y = 1 / (1 + E exp(2 z)):
    tanh = 1 - 2 y, 1 - tanh^2 = 4 y (1 - y). Adds to dz the gradient of z divided by 4 a, to D that of
@@ -194,17 +214,14 @@ static inline ALWAYS_INLINE void back_columns(const int vectors, const Problem *
 
 /* dpi becomes the gradient of z, which replaces z, and adds to those of a and, in D and empty_D, of
    the rows W_m M (divided by 4 a). */
-static void logits_backward(const Problem *p, Cells *cells, int64_t sample, const real *content,
-                            const real *dpi, real *z, real *D, real *empty_D, real *da) {
+static void logits_backward(const Problem *p, Cells *cells, int64_t sample, const real *dpi,
+                            real *z, real *D, real *empty_D, real *da) {
     int64_t K = p->K, width = cells->width, filled = cells->filled[sample], wide = GROUP * VL;
     real *E = cells->E + sample * K * width;
     int wild = begin_logits(p, cells, sample, z);
     real total = 0;
-    for (int64_t k = 0; k < K; k++) {
-        total += dpi[k];
-        if (wild) /* for now; put right below */
-            copy(E + k * width, exact_row(p, cells, sample, content, k, z), width);
-    }
+    for (int64_t k = 0; k < K; k++) total += dpi[k];
+    if (wild) exact_rows(p, cells, sample, z, E); /* in place of E, which comes back below */
     Rows rows[2] = {{E, dpi, D, filled},
                     {(wild ? E : cells->empty_E) + filled * width, dpi + filled,
                      empty_D + filled * width, K - filled}};
@@ -215,10 +232,6 @@ static void logits_backward(const Problem *p, Cells *cells, int64_t sample, cons
         else if (left == 2) back_columns(2, p, cells, rows, i, wild, total, z, da);
         else back_columns(1, p, cells, rows, i, wild, total, z, da);
     }
-    real *row = cells->exact;
-    for (int64_t k = 0; k < filled && wild; k++) {
-        for (int64_t i = 0; i < p->P; i++)
-            row[i] = dot(p->read_W_c_PC + i * p->C, content + k * p->C, p->C);
-        renew_cell(p, cells, sample, k, row);
-    }
+    for (int64_t k = 0; k < filled && wild; k++)
+        exponentials(cells->U + (sample * K + k) * width, width, E + k * width);
 }

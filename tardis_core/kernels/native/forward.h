@@ -91,9 +91,8 @@ static void read_memory(const Problem *p, const Tape *tape, Forward *f, int64_t 
     real scale = (real)(1 / sqrt((variance > 0 ? variance : 0) + 1e-5));
     add_scaled(common, f->usage + b * P, scale, P);
 
-    const real *content = p->content_BKC + (b0 + b) * K * C;
     real *pi = p->pi_TBK + at * K;
-    logits(p, &f->cells, b, content, common, pi);
+    logits(p, &f->cells, b, common, pi);
     if (f->last[b] >= 0) pi[f->last[b]] -= PENALTY;
 
     /* argmax(pi + noise), the first of equals. */
@@ -111,7 +110,7 @@ static void read_memory(const Problem *p, const Tape *tape, Forward *f, int64_t 
     /* Eq. (1): both parts of the cell. */
     real *r = p->r_TBQ + at * (A + C);
     copy(r, p->address_KA + chosen * A, A);
-    copy(r + A, content + chosen * C, C);
+    copy(r + A, p->content_BKC + ((b0 + b) * K + chosen) * C, C);
     copy(row + p->H + p->D + 1, r, A + C);
 
     if (!p->keep) return;
