@@ -74,8 +74,14 @@ def _clear_gradients(weights: list[nn.Parameter]) -> None:
         each.grad = None
 
 
-def training_step(case: Case, size: Size) -> Callable[[], None]:
-    """Forward, including the noise, and backward for one batch."""
+def training_step(
+    case: Case, size: Size, change: Callable[[SequenceModel], None] = lambda model: None
+) -> Callable[[], None]:
+    """Forward, including the noise, and backward for one batch.
+
+    Args:
+        change: what is done to a model of ours before it is measured.
+    """
     x_TBD = torch.randn(size.T, size.B, size.D)
     if case.kind == "nn.LSTM":
         lstm = nn.LSTM(size.D, size.H)
@@ -87,6 +93,7 @@ def training_step(case: Case, size: Size) -> Callable[[], None]:
 
         return torch_step
     model = build(case, size)
+    change(model)
     weights = list(model.parameters())
     generator = torch.Generator(x_TBD.device).manual_seed(0)
     advantage_TBK = torch.randn(size.T, size.B, size.K) / (size.T * size.B)

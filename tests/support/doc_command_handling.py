@@ -22,6 +22,7 @@ SMALL = {
     "orchestrator.compare": ("--smoke", "--dry-run"),
     "examples/own_training_loop.py": ("--updates", "2"),
     "benchmarks.speed.race": ("--rounds", "2"),
+    "benchmarks.speed.large_weights": ("--seconds", "0", "--size", "s"),
     "benchmarks.speed.schedulers": ("--rounds", "2"),
     "benchmarks.speed.estimators": ("--seconds", "0", "--cells", "4", "--longest", "2"),
 }
