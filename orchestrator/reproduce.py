@@ -38,8 +38,9 @@ def parser() -> Parser:
     )
     add = parser.add_argument
     add("name", nargs="?", help=f"one of: {ALL}, {', '.join(REPRODUCTION_NAMES.all())}")
-    add("--list", action="store_true", help="list what can be reproduced, and its cost")
+    add("--list", action="store_true", help="list what can be reproduced, its cost and its parts")
     add("--scale", default="small", choices=SCALES, help="scale of training (default: small)")
+    add("--part", metavar="PART", help="only this part of a table, such as 512 of table-ptb")
     add("--seed", type=int, default=0, help="seed of simulations and training (default: 0)")
     add(
         "--precision",
@@ -59,14 +60,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(listing())
         return 0
     names = _names(options.name)
+    _check_part(options)
     require(options.seed >= 0, f"--seed must be a whole number from 0, not {options.seed}")
     from tardis_core.training.loop import pick_device  # imports torch: after parsing
 
     pick_device(options.device)  # before anything is written
     home = Path(options.out or f"results/{options.scale}-seed{options.seed}")
+    suffix = f"-{options.part}" if options.part else ""
     for name in names:
         print(f"{name}: {REPRODUCTIONS.get(name).title}", flush=True)
-        _reproduce(name, _request(options, home / name))
+        _reproduce(name, _request(options, home / f"{name}{suffix}"))
     write_atomically(home / "summary.md", _all_summaries(home).encode())
     print(f"written to {home}/summary.md")
     return 0
@@ -83,6 +86,7 @@ def _request(options: argparse.Namespace, folder: Path) -> Request:
         data_dir=options.data_dir,
         data=options.data,
         precision=options.precision,
+        part=options.part,
     )
 
 
@@ -102,8 +106,12 @@ def listing() -> str:
     for name in names:
         kind = REPRODUCTIONS.get(name)
         costs = "  ".join(f"{kind.costs[scale]:<8}" for scale in SCALES)
-        lines.append(f"{name:{widest}}  {costs}  {kind.title}")
-    return "\n".join([*lines, "times on two CPU cores; above a minute they are estimates"])
+        parts = kind.parts("paper")
+        choices = f" [--part {', '.join(parts)}]" if parts else ""
+        lines.append(f"{name:{widest}}  {costs}  {kind.title}{choices}")
+    return "\n".join(
+        [*lines, "times on two CPU cores; above a minute they are estimates; parts at scale paper"]
+    )
 
 
 def _names(name: str | None) -> list[str]:
@@ -114,6 +122,18 @@ def _names(name: str | None) -> list[str]:
         return REPRODUCTION_NAMES.all()
     REPRODUCTION_NAMES.check(name)
     return [name]
+
+
+def _check_part(options: argparse.Namespace) -> None:
+    """Raise `UserError` for a part that the reproduction does not have at this scale."""
+    if options.part is None:
+        return
+    parts = () if options.name == ALL else REPRODUCTIONS.get(options.name).parts(options.scale)
+    if options.part not in parts:
+        choices = f"choose one of: {', '.join(parts)}" if parts else "it has no parts"
+        raise UserError(
+            f"unknown part {options.part!r} of {options.name} at scale {options.scale}; {choices}"
+        )
 
 
 def summary(name: str, request: Request, outcome: Outcome, seconds: float) -> str:
@@ -127,14 +147,15 @@ def summary(name: str, request: Request, outcome: Outcome, seconds: float) -> st
     # A link of Markdown ends at a space.
     links = [(path.stem, quote(str(path.relative_to(request.folder)))) for path in shown]
     versions = ", ".join(f"{package} {version}" for package, version in node.versions().items())
-    options = ["--scale", request.scale, "--seed", str(request.seed)]
+    options = ["--part", request.part] if request.part else []
+    options += ["--scale", request.scale, "--seed", str(request.seed)]
     options += data_options(request.data_dir, request.data)
     if request.precision != Request.precision:
         options += ["--precision", request.precision]
     again = shlex.join(["python", "-m", "orchestrator.reproduce", name, *options])
     return "\n".join(
         [
-            f"# {name}",
+            f"# {name}" + (f", part {request.part}" if request.part else ""),
             "",
             f"{REPRODUCTIONS.get(name).title}. Scale {request.scale}: {outcome.measured_on}.",
             "",

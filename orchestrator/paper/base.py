@@ -4,7 +4,7 @@ A new file in this folder with a registered class is found by the command.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -23,6 +23,7 @@ class Request:
     data_dir: str | None = None
     data: str = "auto"
     precision: str = "float32"  # of the matrix products of trainings for a table
+    part: str | None = None  # of a reproduction that has several; None: all of them
 
 
 class Row(NamedTuple):
@@ -48,6 +49,11 @@ class Reproduction(ABC):
 
     title: ClassVar[str]
     costs: ClassVar[Mapping[str, str]]  # time at each scale, on two cores
+
+    @classmethod
+    def parts(cls, scale: str) -> Sequence[str]:
+        """What can be reproduced by itself at a scale, in the order in which all of it is."""
+        return ()
 
     @abstractmethod
     def run(self, request: Request) -> Outcome:

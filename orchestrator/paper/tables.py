@@ -4,7 +4,7 @@ The runs are a comparison like any other: recorded in MLflow, resumed where they
 not trained again where they exist.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from orchestrator import api
@@ -53,6 +53,11 @@ class Variant(NamedTuple):
     def name(self) -> str:
         """The name of its comparison, without scale and seed."""
         return f"{self.task}-{self.size}" if self.size else self.task
+
+    @property
+    def part(self) -> str:
+        """Its name among the parts of its table."""
+        return self.size or self.task
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -147,9 +152,21 @@ class Table(Reproduction):
         """What the table trains at a scale, by label."""
         return cls.at_paper_scale if scale == "paper" and cls.at_paper_scale else cls.variants
 
+    @classmethod
+    def parts(cls, scale: str) -> Sequence[str]:
+        variants = cls.variants_at(scale).values()
+        return [each.part for each in variants] if len(variants) > 1 else ()
+
+    @classmethod
+    def asked_for(cls, request: Request) -> Mapping[str, Variant]:
+        """The variants that a request is about, by label."""
+        variants = cls.variants_at(request.scale)
+        wanted = {request.part} if request.part else {each.part for each in variants.values()}
+        return {label: each for label, each in variants.items() if each.part in wanted}
+
     def run(self, request: Request) -> Outcome:
         rows, verdicts, files, measured_on = [], [], [], []
-        variants = self.variants_at(request.scale)
+        variants = self.asked_for(request)
         for label, comparison in _all_compared(request, variants):
             prefix = label if len(variants) > 1 else ""
             rows += _rows(comparison, prefix)
@@ -279,9 +296,13 @@ class LearningCurves(Reproduction):
     title = "learning curves of pen-stroke MNIST with 5, 10 and 15 digits"
     costs = Strokes.costs
 
+    @classmethod
+    def parts(cls, scale: str) -> Sequence[str]:
+        return Strokes.parts(scale)
+
     def run(self, request: Request) -> Outcome:
         rows, files, measured_on = [], [], []
-        for label, comparison in _all_compared(request, Strokes.variants_at(request.scale)):
+        for label, comparison in _all_compared(request, Strokes.asked_for(request)):
             folder = request.folder / label
             folder.mkdir(exist_ok=True)
             plots = comparison_plots.draw(comparison, folder)

@@ -216,6 +216,22 @@ def test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved():
     assert "copy: Solved (below 0.02 nats per bit): TARDIS" in summary
 
 
+def test_a_part_of_a_table_is_reproduced_by_itself():
+    trained("recall", {"tardis": [0.01] * 7, "lstm": [0.4] * 7})
+    assert (
+        reproduce.main(["table-ntm", "--part", "recall", "--scale", "smoke", "--out", "out"]) == 0
+    )
+    summary = Path("out/table-ntm-recall/summary.md").read_text()
+    assert summary.startswith("# table-ntm, part recall\n")
+    assert summary.count("| TARDIS + Gumbel ST | 0.01") == 1
+    assert "orchestrator.reproduce table-ntm --part recall --scale smoke" in summary
+
+
+def test_the_list_names_the_parts_of_the_tables(capsys):
+    reproduce.main(["--list"])
+    assert "bits per symbol [--part 512, 256, 1000]" in capsys.readouterr().out
+
+
 def test_runs_on_a_stand_in_are_refused_for_real_data(capsys):
     trained("copy", {"tardis": [0.01] * 7, "lstm": [0.4] * 7}, **{"data.real": "False"})
     assert reproduce.main(["table-ntm", "--scale", "smoke", "--data", "real"]) == 2
@@ -265,6 +281,10 @@ def test_the_order_is_reversed_where_higher_is_better():
         (["table-mt"], "unknown reproduction 'table-mt'; choose one of: estimator-quality"),
         (["all", "--scale", "huge"], "--scale: invalid choice: 'huge'"),
         (["figure-path-length", "--out", "/dev/null/x"], "--out must be a folder"),
+        (["figure-path-length", "--part", "5"], "'5' of figure-path-length at scale small; it has"),
+        (["table-strokes", "--part", "6"], "unknown part '6' of table-strokes at scale small; "),
+        (["table-strokes", "--part", "6"], "choose one of: 5, 10, 15"),
+        (["table-ptb", "--part", "512"], "'512' of table-ptb at scale small; it has no parts"),
     ],
 )
 def test_bad_input_gets_one_line(capsys, words, reason):
