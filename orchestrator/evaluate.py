@@ -1,7 +1,7 @@
 """Evaluate a trained model: `python -m orchestrator.evaluate RUN`.
 
 Prints the metric of the task and what lies behind it: both heads for ptb, the cost by length up to
-five times the training length for copy and recall, a confusion matrix for strokes and snli. The
+six times the training length for copy and recall, a confusion matrix for strokes and snli. The
 results are written to the folder of the run and recorded in its MLflow run.
 """
 

@@ -11,10 +11,17 @@ import torch
 from orchestrator import api, reproduce
 from orchestrator.comparison.runs import ComparisonData, Group, Run
 from orchestrator.execution import gpu_probe
-from orchestrator.paper import estimator_quality, gradient_flow, memory_only_head, tables
+from orchestrator.paper import (
+    estimator_quality,
+    gradient_flow,
+    longer_sequences,
+    memory_only_head,
+    tables,
+)
 from orchestrator.paper.base import REPRODUCTIONS, Outcome, Request, Row
 from orchestrator.paper.memory_only_head import Budget
 from orchestrator.paper.tables import orderings
+from orchestrator.paper.training import best_network
 from orchestrator.planning.options import OURS
 from orchestrator.planning.placement import Footprint
 from orchestrator.planning.planner import paper_candidates
@@ -319,6 +326,35 @@ def test_estimator_quality_judges_every_estimator_at_every_stage():
     assert (table.loc[table["estimator"] == "soft", "deviation"] == 0).all()
     assert "![quality](quality.png)" in summary
     assert "end, reinmax, addressing parameters | bias" in summary
+
+
+@pytest.mark.slow
+def test_longer_sequences_are_measured_with_the_cells_of_training_and_with_more():
+    folder, summary = run("longer-sequences")
+    table = pd.read_csv(folder / "lengths.csv").set_index(["model", "items"])["bce"]
+    models = ["LSTM", *(f"TARDIS, {cells} cells" for cells in (16, 32, 64, 128))]
+    assert list(table.index.unique("model")) == models
+    assert list(table["LSTM"].index) == [3, 4, 6, 9, 12, 18]  # training ends at 3
+    network, config = best_network(folder / "runs" / "tardis-seed0")
+    own = build_task(config, None).evaluate(network, "test")["bce"]
+    assert table["TARDIS, 16 cells", 3] == pytest.approx(own)
+    assert len(set(table)) == len(table)
+    assert f"| LSTM | 3 items {table['LSTM', 3]:.4f}, 4 items" in summary
+    assert "No model has learned the task" in summary
+
+
+def test_longer_sequences_count_as_solved_with_every_seed_or_not_at_all():
+    costs = {"LSTM": [[0.4, 0.5], [0.4, 0.5]], "TARDIS": [[0.01, 0.01], [0.01, 0.03]]}
+    rows = [
+        {"model": model, "seed": seed, "items": items, "bce": bce}
+        for model, by_seed in costs.items()
+        for seed, by_items in enumerate(by_seed)
+        for items, bce in zip((6, 12), by_items, strict=True)
+    ]
+    verdict = longer_sequences._verdict(pd.DataFrame(rows), 6)
+    assert verdict.endswith("after training with at most 6: TARDIS 6.")
+    verdict = longer_sequences._verdict(pd.DataFrame(rows[:6]), 6)  # without the seed that fails
+    assert verdict.endswith("after training with at most 6: TARDIS 12.")
 
 
 @pytest.mark.parametrize("table", [tables.Ptb, tables.Strokes, tables.Snli])
