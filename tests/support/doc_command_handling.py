@@ -98,10 +98,13 @@ RUN_BY_ANOTHER_TEST = {
     "python -m orchestrator.reproduce estimator-quality": (
         REPRODUCE + "test_estimator_quality_judges_every_estimator_at_every_stage"
     ),
+    "python -m orchestrator.reproduce longer-sequences": (
+        REPRODUCE + "test_longer_sequences_are_measured_with_the_cells_of_training_and_with_more"
+    ),
     "python -m orchestrator.reproduce memory-only-head": (
         REPRODUCE + "test_the_memory_only_head_is_measured_on_more_and_more_knowledge"
     ),
-    "python -m orchestrator.reproduce table-ntm": (
+    "python -m orchestrator.reproduce table-": (
         REPRODUCE + "test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved"
     ),
     "python -m benchmarks.tools.intervals": (
