@@ -227,7 +227,7 @@ class Ptb(Table):
     """Bits per symbol on character-level Penn Treebank."""
 
     title = "Penn Treebank, bits per symbol"
-    costs: ClassVar = {"smoke": "3 min", "small": "20 h", "paper": "days"}
+    costs: ClassVar = {"smoke": "3 min", "small": "20 h", "paper": "15 h"}
     variants: ClassVar = {"ptb": Variant("ptb")}
     at_paper_scale: ClassVar = {
         "512 hidden units": Variant("ptb", "512", {"model.hidden": 512}, PTB_ROWS, seeds=1),
@@ -249,7 +249,7 @@ class Strokes(Table):
     """Per-digit error rates of the pen-stroke task with 5, 10 and 15 digits."""
 
     title = "pen-stroke MNIST with 5, 10 and 15 digits, per-digit error rate"
-    costs: ClassVar = {"smoke": "3 min", "small": "10 h", "paper": "weeks"}
+    costs: ClassVar = {"smoke": "3 min", "small": "10 h", "paper": "4 h"}
     variants: ClassVar = {
         f"{digits} digits": Variant("strokes", str(digits), {"task.digits": digits})
         for digits in (5, 10, 15)
@@ -284,7 +284,7 @@ class Snli(Table):
     """Accuracy on natural language inference."""
 
     title = "natural language inference, accuracy"
-    costs: ClassVar = {"smoke": "2 min", "small": "6 h", "paper": "weeks"}
+    costs: ClassVar = {"smoke": "2 min", "small": "6 h", "paper": "a day"}
     variants: ClassVar = {"snli": Variant("snli")}
     at_paper_scale: ClassVar = {"snli": Variant("snli", rows=SNLI_ROWS, seeds=3)}
 

@@ -70,6 +70,9 @@ RUN_BY_ANOTHER_TEST = {
     "python -m tardis_core.train mytext": (
         "tests/integration/docs/test_own_data.py::test_the_task_can_be_trained_and_served"
     ),
+    "python -m tardis_core.train --start-from": (
+        "tests/unit/tardis_core/test_start_from.py::test_the_command_trains_a_run_of_its_own_and_records_where_it_started"
+    ),
     "python -m orchestrator.compare mytext": OWN_TASK_SEARCHED,
     "python -m orchestrator.sweep mytext": OWN_TASK_SEARCHED,
     "python -m orchestrator.sweep --extend NAME": RESUMED,
@@ -104,8 +107,11 @@ RUN_BY_ANOTHER_TEST = {
     "python -m orchestrator.reproduce memory-only-head": (
         REPRODUCE + "test_the_memory_only_head_is_measured_on_more_and_more_knowledge"
     ),
-    "python -m orchestrator.reproduce table-": (
+    "python -m orchestrator.reproduce table-ntm": (
         REPRODUCE + "test_a_table_uses_the_runs_that_exist_and_counts_what_is_solved"
+    ),
+    "python -m orchestrator.reproduce table-ptb": (
+        REPRODUCE + "test_a_part_of_a_table_is_reproduced_by_itself"
     ),
     "python -m benchmarks.tools.intervals": (
         "tests/unit/benchmarks/test_intervals.py::test_the_table_of_the_notebook_can_be_drawn"
