@@ -25,7 +25,8 @@ from tardis_core.models.network import Network
 from tardis_core.tasks.base import Batch, Split, Task
 from tardis_core.tasks.ptb import Ptb, bits
 
-THETAS = (0.03, 0.1, 0.2, 0.3, 0.5, 1.0)
+# Models of characters, whose states are small, need values far above 1 (docs/baselines.md).
+THETAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 LAMBDAS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 
 
