@@ -78,6 +78,14 @@ def test_validation_chooses_what_is_not_given(case):
     assert (chosen.size, fixed.size, fixed.theta) == (SIZE, SIZE, 0.1)
 
 
+def test_validation_can_choose_a_theta_above_one(case):
+    task, network = case
+    best, chosen = cached_bpc(network, task, "valid", Cache(60))
+    assert chosen.theta is not None
+    assert chosen.theta > 1
+    assert best < cached_bpc(network, task, "valid", Cache(60, theta=1.0))[0]
+
+
 def test_it_is_for_text_alone(case):
     config = tiny("copy")
     task = build_task(config, None)
