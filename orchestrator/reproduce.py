@@ -48,6 +48,13 @@ def parser() -> Parser:
         choices=get_args(TrainingConfig.__annotations__["precision"]),
         help="training.precision of the trainings of tables (default: float32)",
     )
+    add(
+        "--concurrency",
+        type=int,
+        default=0,
+        metavar="N",
+        help="maximum concurrent trainings for a table (default: as many as fit)",
+    )
     add("--out", metavar="DIR", help="folder of the results (default: a name in results/)")
     return parser
 
@@ -62,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = _names(options.name)
     _check_part(options)
     require(options.seed >= 0, f"--seed must be a whole number from 0, not {options.seed}")
+    most = options.concurrency
+    require(most >= 0, f"--concurrency must not be negative, not {most}")
     from tardis_core.training.loop import pick_device  # imports torch: after parsing
 
     pick_device(options.device)  # before anything is written
@@ -87,6 +96,7 @@ def _request(options: argparse.Namespace, folder: Path) -> Request:
         data=options.data,
         precision=options.precision,
         part=options.part,
+        concurrency=options.concurrency,
     )
 
 

@@ -24,6 +24,7 @@ class Request:
     data: str = "auto"
     precision: str = "float32"  # of the matrix products of trainings for a table
     part: str | None = None  # of a reproduction that has several; None: all of them
+    concurrency: int = 0  # maximum concurrent trainings for a table; 0: as many as fit
 
 
 class Row(NamedTuple):

@@ -98,7 +98,7 @@ def _plan(request: Request, variant: Variant) -> ComparisonPlan:
         name += f"-{request.precision}"
         settings["training.precision"] = request.precision
     if exists(name):
-        plan = plan_from(ComparisonOptions(resume=name))
+        plan = plan_from(ComparisonOptions(resume=name, concurrency=request.concurrency))
         _check_data(plan, request.data)
         return plan
     return api.plan_for(
@@ -112,6 +112,7 @@ def _plan(request: Request, variant: Variant) -> ComparisonPlan:
             models=_models_of_table(variant.task),
             candidate=variant.candidates,
             gpus_per_trial=0.0 if request.device == "cpu" else AUTO,
+            concurrency=request.concurrency,
             data=request.data,
             data_dir=request.data_dir,
         )

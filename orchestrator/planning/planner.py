@@ -42,6 +42,8 @@ from tardis_core.tasks.base import TASKS
 Plan = TypeVar("Plan", bound=SweepPlan)
 _SECONDS = [(name,) for name in SECOND_OBJECTIVES]
 MAX_GRID = 10_000  # combinations that are tried without being asked for
+# Options of a sweep that continues: the data may have moved, the machine may be shared today.
+MAY_CHANGE = ("data_dir", "concurrency")
 DEFAULT_TRIALS = {"smoke": 6, "small": 40, "paper": 100}
 
 
@@ -66,8 +68,8 @@ def plan_from(
 
 def _search(options: SearchOptions, cluster: Cluster) -> SweepPlan:
     if options.resume:
-        options.check_nothing_but("resume", "data_dir")
-        return _found_at(options.data_dir, begun_plan(options.resume))
+        options.check_nothing_but("resume", *MAY_CHANGE)
+        return _continued(options, begun_plan(options.resume))
     if options.extend:
         return _extended(options)
     if not options.task:
@@ -112,18 +114,19 @@ def _check_begun(plan: SweepPlan) -> None:
                 trial_config(plan.task, plan.scale, plan.seed, candidate.settings)
 
 
-def _found_at(directory: str | None, plan: Plan) -> Plan:
-    """The plan of a sweep that continues: with its plugins, and its data, which may have moved."""
+def _continued(options: SweepOptions, plan: Plan) -> Plan:
+    """The plan of a sweep that continues: with its plugins, and what may be another one today."""
     if plan.plugins:
         permissions.check_folder(plan.folder)  # they are executed
     for name, source in plan.plugins.items():
         plugins.request_source(name, source)
-    return replace(plan, data_dir=directory) if directory else plan
+    today = {key: getattr(options, key) for key in MAY_CHANGE}
+    return replace(plan, **{key: value for key, value in today.items() if value})
 
 
 def _extended(options: SearchOptions) -> SearchPlan:
-    options.check_nothing_but("extend", "trials", "updates", "data_dir")
-    plan = _found_at(options.data_dir, begun_plan(options.extend))
+    options.check_nothing_but("extend", "trials", "updates", *MAY_CHANGE)
+    plan = _continued(options, begun_plan(options.extend))
     if not isinstance(plan, SearchPlan):
         raise UserError(
             f"only a search can be extended, and {plan.name} is a comparison; compare again with "
@@ -293,8 +296,8 @@ def _default_scale(options: SweepOptions, cluster: Cluster) -> str:
 
 def _comparison(options: ComparisonOptions, cluster: Cluster) -> ComparisonPlan:
     if options.resume:
-        options.check_nothing_but("resume", "data_dir")
-        return _found_at(options.data_dir, _begun_comparison(options.resume))
+        options.check_nothing_but("resume", *MAY_CHANGE)
+        return _continued(options, _begun_comparison(options.resume))
     if not options.task:
         raise UserError(f"name a task: {', '.join(TASKS.names())}; or --resume, --runs or --sweeps")
     common = _common(options, cluster, "compare")

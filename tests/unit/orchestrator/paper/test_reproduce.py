@@ -288,6 +288,7 @@ def test_the_order_is_reversed_where_higher_is_better():
         (["table-mt"], "unknown reproduction 'table-mt'; choose one of: estimator-quality"),
         (["all", "--scale", "huge"], "--scale: invalid choice: 'huge'"),
         (["figure-path-length", "--out", "/dev/null/x"], "--out must be a folder"),
+        (["table-ptb", "--concurrency", "-1"], "--concurrency must not be negative, not -1"),
         (["figure-path-length", "--part", "5"], "'5' of figure-path-length at scale small; it has"),
         (["table-strokes", "--part", "6"], "unknown part '6' of table-strokes at scale small; "),
         (["table-strokes", "--part", "6"], "choose one of: 5, 10, 15"),
@@ -310,6 +311,16 @@ def test_the_comparisons_of_a_table_run_on_the_gpus_of_the_cluster(
     monkeypatch.setattr(gpu_probe, "footprint", lambda plan: Footprint(1e9, 24e9, 0.01))
     plan = tables._plan(Request("smoke", tmp_path, device=device), tables.Variant("copy"))
     assert plan.gpus_per_trial == gpus
+
+
+def test_the_trainings_of_a_table_can_be_limited_whether_new_or_resumed(tmp_path, monkeypatch):
+    monkeypatch.setattr(api, "nodes_at", lambda address: [{"CPU": 4.0}])
+    request = Request("smoke", tmp_path, concurrency=1)
+    plan = tables._plan(request, tables.Variant("copy"))
+    assert plan.concurrency == 1
+    plan.save()
+    assert tables._plan(replace(request, concurrency=0), tables.Variant("copy")).concurrency == 1
+    assert tables._plan(replace(request, concurrency=3), tables.Variant("copy")).concurrency == 3
 
 
 @pytest.mark.slow

@@ -205,6 +205,13 @@ def test_options_cannot_change_a_resumed_sweep(capsys, more, changed):
     assert output == f"error: --resume continues a sweep as it was planned: omit {changed}\n"
 
 
+def test_a_resumed_sweep_may_have_another_concurrency():
+    saved("copy", "--smoke", "--name", "one", "--concurrency", "4")
+    assert plan("--resume", "one").concurrency == 4
+    assert plan("--resume", "one", "--concurrency", "1").concurrency == 1
+    assert plan("--extend", "one", "--trials", "+2", "--concurrency", "2").concurrency == 2
+
+
 def test_a_search_can_get_more_trials_and_a_comparison_cannot(here, capsys):
     saved("copy", "--smoke", "--name", "one")
     assert main(["--extend", "one", "--trials", "+2", "--seed", "3"]) == 2
