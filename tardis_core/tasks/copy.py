@@ -63,6 +63,15 @@ SEARCHED = {
     "training.learning_rate": 2e-3,
     "training.clip": 0.6,
 }
+# The same for estimators with a fixed temperature (docs/estimators.md, How well each trains).
+SEARCHED_FIXED = {
+    "memory.match": True,
+    "memory.gain": 6.8,
+    "memory.address_scale": 1.5,
+    "estimator.temperature": 0.75,
+    "training.learning_rate": 6e-3,
+    "training.clip": 0.37,
+}
 
 
 @TASKS.register("copy")
@@ -92,6 +101,8 @@ class Copy(BitsTask):
         "rloo": REINFORCE,
         "tardis:rloo": MATCHING,
         "tardis:gumbel@small": SEARCHED,
+        "tardis:straight-through@small": SEARCHED_FIXED,
+        "tardis:gumbel-rao@small": SEARCHED_FIXED,
         **SOFT_MEMORIES,
     }
 
