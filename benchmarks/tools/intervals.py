@@ -12,30 +12,19 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from benchmarks.tools.page_tables import table_below
 from orchestrator.comparison.stats import mean_interval
 from tardis_core.cli import Parser, command
-from tardis_core.errors import UserError
 
 COLUMN = "by seed"  # how the head of the column of values begins
 
 
 def read(page: str, heading: str) -> dict[str, list[float]]:
     """The values by seed of each row of the first such table below a heading, by its first cell."""
-    lines = iter(page.splitlines())
-    if not any(line.lstrip("# ") == heading for line in lines if line.startswith("#")):
-        raise UserError(f"the page must have the heading {heading!r}")
-    place, values = None, {}
-    for line in lines:
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if place is None:
-            place = next((n for n, cell in enumerate(cells) if cell.startswith(COLUMN)), None)
-        elif not line.startswith("|"):
-            break
-        elif not set(line) <= set("|-"):
-            values[cells[0]] = [float(value) for value in cells[place].split(",")]
-    if not values:
-        raise UserError(f"below {heading!r} must be a table with a column {COLUMN!r}")
-    return values
+    table = table_below(page, heading, COLUMN)
+    column = next(name for name in table if name.startswith(COLUMN))
+    by_label = zip(table.iloc[:, 0], table[column], strict=True)
+    return {label: [float(value) for value in cell.split(",")] for label, cell in by_label}
 
 
 def draw(values: dict[str, list[float]], label: str) -> Figure:
