@@ -11,7 +11,7 @@ from orchestrator.planning import sweep_data
 from orchestrator.planning.configs import first_configs, space_of
 from orchestrator.planning.plan import ComparisonPlan, SearchPlan, SweepPlan
 from tardis_core.config import Config
-from tardis_core.text import duration
+from tardis_core.text import counted, duration
 from tardis_core.training.loop import Trainer
 
 MEASURE_SECONDS = 3.0  # of training, to estimate the time
@@ -35,9 +35,9 @@ def describe(plan: SweepPlan, cluster: Capacity) -> str:
         *_contents(plan),
         "",
         f"data        {source.name}, {source.origin}",
-        f"concurrent  {cluster.slots} trials of {plan.cpus_per_trial:g} CPUs and "
-        f"{plan.gpus_per_trial:g} GPUs ({cluster.cpus:g} CPUs, {cluster.gpus:g} GPUs at "
-        f"{cluster.place})",
+        f"concurrent  {counted(cluster.slots, 'trial')} of "
+        f"{_resources(plan.cpus_per_trial, plan.gpus_per_trial)} each; {cluster.place} has "
+        f"{_resources(cluster.cpus, cluster.gpus)}",
         *([f"GPUs        {plan.gpu_reason}"] if plan.gpu_reason else []),
         f"time        {_time(plan, data, cluster.slots)}",
         f"results     {plan.folder}, checkpoints in {masked(plan.ray_storage)}",
@@ -46,6 +46,12 @@ def describe(plan: SweepPlan, cluster: Capacity) -> str:
     if isinstance(plan, SearchPlan) and plan.confirm_seeds:
         lines.append(f"then        the best again with {plan.confirm_seeds} other seeds each")
     return "\n".join(lines)
+
+
+def _resources(cpus: float, gpus: float) -> str:
+    """Such as `1 CPU and 0.5 GPUs`."""
+    amounts = ((cpus, "CPU"), (gpus, "GPU"))
+    return " and ".join(f"{amount:g} {kind}{'s' * (amount != 1)}" for amount, kind in amounts)
 
 
 def _contents(plan: SweepPlan) -> list[str]:

@@ -70,8 +70,8 @@ def _metrics(accesses: list[Access]) -> dict[str, float]:
     often = np.bincount(distance, minlength=1)
     metrics = {
         "reads of an empty cell, %": 100 * float((~reached).mean()),
-        "mean distance of a wormhole": float(distance.mean()) if len(distance) else 0.0,
-        "most frequent distance": float(often.argmax()),
+        "mean wormhole length": float(distance.mean()) if len(distance) else 0.0,
+        "most frequent length": float(often.argmax()),
         "  its share of all wormholes, %": 100 * float(often.max() / max(1, len(distance))),
         "cells read in a sequence, %": 100 * float(np.mean(used)),
         "probability of the cell read": float(np.concatenate(sure).mean()),

@@ -136,7 +136,7 @@ class Task(ABC):
 
     @classmethod
     def load(cls, config: Any, directory: str | None, source: str) -> Any:
-        """The data of the task, as NumPy arrays; None where batches are made on the fly."""
+        """The data of the task, as NumPy arrays; None where batches are generated."""
         return None
 
     @property

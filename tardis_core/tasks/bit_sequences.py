@@ -29,7 +29,7 @@ class BitsTask(GeneratedTask):
         return result.nats / (result.steps * self.signature.outputs)
 
     @torch.no_grad()
-    def cost_by_place(self, network: Network, split: Split, length: int) -> tuple[float, ...]:
+    def cost_by_position(self, network: Network, split: Split, length: int) -> tuple[float, ...]:
         """Nats per bit at each step of the answer."""
         device = next(network.parameters()).device
         costs = []
@@ -41,17 +41,17 @@ class BitsTask(GeneratedTask):
         return tuple(torch.cat(costs, 1).mean(1).tolist())
 
     def details(self, network: Network, split: Split) -> list[Detail]:
-        """The cost by length, and of each place of an answer longer than any of training."""
+        """The cost by length, and at each position of an answer longer than any of training."""
         beyond = round(BEYOND * self.config.longest)
-        by_place = self.cost_by_place(network, split, beyond)
+        by_position = self.cost_by_position(network, split, beyond)
         return [
             *super().details(network, split),
             Curve(
-                name="cost_by_place",
-                x_label=f"place in the answer at length {beyond}",
+                name="cost_by_position",
+                x_label=f"position in the answer at length {beyond}",
                 y_label=self.measured_label,
-                x=tuple(range(1, len(by_place) + 1)),
-                y=by_place,
+                x=tuple(range(1, len(by_position) + 1)),
+                y=by_position,
             ),
         ]
 

@@ -170,13 +170,13 @@ class Strokes(Task):
         return {"error": 100 * int((truth_NS != answers_NS).sum()) / truth_NS.size}
 
     def details(self, network: Network, split: Split) -> list[Detail]:
-        """The confusion matrix of the digits, and the error rate at each place of a sequence."""
+        """The confusion matrix of the digits, and the error rate at each position of a sequence."""
         truth_NS, answers_NS = self._answers(network, split)
         return [
             confusion("digits", [str(digit) for digit in range(CLASSES)], truth_NS, answers_NS),
             Curve(
-                name="error_by_place",
-                x_label="place of the digit in the sequence",
+                name="error_by_position",
+                x_label="position of the digit in the sequence",
                 y_label="error (% of digits)",
                 x=tuple(range(1, self.config.digits + 1)),
                 y=tuple((100 * (truth_NS != answers_NS).mean(1)).tolist()),
@@ -184,7 +184,7 @@ class Strokes(Task):
         ]
 
     def _answers(self, network: Network, split: Split) -> tuple[np.ndarray, np.ndarray]:
-        """The true digits and the answers: one row per place, one column per sequence."""
+        """The true digits and the answers: one row per position, one column per sequence."""
         digits: strokes.Digits = getattr(self.data, split)
         sequences, truth, answers = self._digits_of(split), [], []
         for start in range(0, len(sequences), EVALUATION_BATCH):

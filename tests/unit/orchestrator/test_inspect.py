@@ -23,7 +23,7 @@ def test_the_memory_is_drawn_and_its_use_printed(runs, capsys, tmp_path):
     }
     message = capsys.readouterr().out
     assert "ptb-standin, tardis reinforce" in message
-    assert "mean distance of a wormhole" in message
+    assert "mean wormhole length" in message
     assert plt.get_fignums() == before
 
 

@@ -239,7 +239,7 @@ def test_a_dry_run_describes_the_cluster_of_the_sweep(capsys, monkeypatch):
     monkeypatch.setattr(ray_cluster, "start_ray", lambda address, log: [{"CPU": 64.0}])
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     assert main(["copy", "--smoke", "--dry-run"]) == 0
-    assert "64 CPUs, 0 GPUs at head:6379" in capsys.readouterr().out
+    assert "head:6379 has 64 CPUs and 0 GPUs" in capsys.readouterr().out
 
 
 def test_a_dry_run_says_why_trials_share_a_gpu(capsys, monkeypatch):
@@ -252,10 +252,10 @@ def test_a_dry_run_says_why_trials_share_a_gpu(capsys, monkeypatch):
     words = ["copy", "--smoke", "--dry-run", "--address", "head:6379"]
     assert main(words) == 0
     output = capsys.readouterr().out
-    assert "6 trials of 1 CPUs and 0.3333 GPUs (64 CPUs, 2 GPUs at head:6379)" in output
+    assert "6 trials of 1 CPU and 0.3333 GPUs each; head:6379 has 64 CPUs and 2 GPUs" in output
     assert "3 per GPU: the largest one measured takes 6 of 24 GB and 20 ms per update" in output
     assert main([*words, "--gpus-per-trial", "0"]) == 0
-    assert "64 trials of 1 CPUs and 0 GPUs" in capsys.readouterr().out
+    assert "64 trials of 1 CPU and 0 GPUs each" in capsys.readouterr().out
 
 
 def test_a_dry_run_shows_the_plan_and_starts_nothing(here, capsys, monkeypatch):

@@ -28,9 +28,9 @@ def test_metrics_cover_all_steps_of_the_first_sequences(tmp_path):
     distances = [
         t - source for a in accesses for t, source in enumerate(a.source_T) if source != NEVER
     ]
-    assert actual.metrics["mean distance of a wormhole"] == pytest.approx(np.mean(distances))
+    assert actual.metrics["mean wormhole length"] == pytest.approx(np.mean(distances))
     common = max(set(distances), key=lambda d: (distances.count(d), -d))
-    assert actual.metrics["most frequent distance"] == common
+    assert actual.metrics["most frequent length"] == common
     share = 100 * distances.count(common) / len(distances)
     assert actual.metrics["  its share of all wormholes, %"] == pytest.approx(share)
     betas = np.concatenate([access.beta_T for access in accesses])

@@ -36,14 +36,14 @@ def test_the_cost_by_length_goes_to_six_times_the_training_and_holds_the_metric(
     )
 
 
-@pytest.mark.parametrize(("task", "length", "places"), [("copy", 8, 8), ("recall", 4, 3)])
-def test_the_cost_by_place_holds_the_cost_of_its_length(task, length, places):
+@pytest.mark.parametrize(("task", "length", "positions"), [("copy", 8, 8), ("recall", 4, 3)])
+def test_the_cost_by_position_holds_the_cost_of_its_length(task, length, positions):
     network, built = network_and_task(task, **{"task.test_sequences": 300})
     _, curve = built.details(network, "test")
-    assert curve.x_label == f"place in the answer at length {length}"
-    assert curve.x == tuple(range(1, places + 1))
+    assert curve.x_label == f"position in the answer at length {length}"
+    assert curve.x == tuple(range(1, positions + 1))
     assert np.mean(curve.y) == pytest.approx(built.at_length(network, "test", length), rel=1e-5)
-    assert len(set(curve.y)) == places
+    assert len(set(curve.y)) == positions
 
 
 def test_the_confusion_of_digits_holds_the_error():
