@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tardis_core.estimators.base import Estimator
+from tardis_core.estimators.base import Estimator, one_hot_argmax
 from tardis_core.models import memory as mem
 from tardis_core.models.base import (
     MODELS,
@@ -43,7 +43,6 @@ from tardis_core.models.base import (
     unroll,
 )
 from tardis_core.models.baselines.soft_memory import SoftMemoryConfig
-from tardis_core.models.tardis import gumbel
 from tardis_core.settings import setting
 
 
@@ -70,8 +69,9 @@ class ArminState(NamedTuple):
 class ArminNoise(NamedTuple):
     """The noise of a whole sequence."""
 
-    read_TBK: Tensor | None  # Gumbel
-    dropout_TBH: Tensor | None
+    read_TBK: Tensor | None = None  # Gumbel, on the read logits
+    dropout_TBH: Tensor | None = None
+    spare_TBSK: Tensor | None = None  # of the estimator, for the way back
 
 
 class Projections(NamedTuple):
@@ -123,12 +123,17 @@ class Armin(SequenceModel):
     def choosing(self) -> Sequence[nn.Module]:
         return (self.from_x[0], self.W_pi)
 
+    def before_batch(self, progress: float) -> None:
+        self.estimator.before_batch(progress)
+
     def draw_noise(self, x_TBD: Tensor, generator: torch.Generator) -> ArminNoise:
         T, B = x_TBD.shape[:2]
-        dropout = dropout_mask(
+        dropout_TBH = dropout_mask(
             (T, B, self.config.hidden), self.config.recurrent_dropout, x_TBD, generator
         )
-        return ArminNoise(gumbel((T, B, self.memory_config.cells), x_TBD, generator), dropout)
+        cells = (T, B, self.memory_config.cells)
+        read_TBK, spare_TBSK = self.estimator.draw_noise(cells, x_TBD, generator)
+        return ArminNoise(read_TBK, dropout_TBH, spare_TBSK)
 
     def forward(
         self,
@@ -139,7 +144,7 @@ class Armin(SequenceModel):
     ) -> tuple[Hidden, ArminState]:
         state = state or self.initial_state(x_TBD.shape[1], x_TBD)
         projections = Projections(*(layer(x_TBD) for layer in self.from_x))
-        over = [*projections, *(noise or ArminNoise(None, None))]
+        over = [*projections, *(noise or ArminNoise())]
         (h, r, *choices), state = unroll(self.step, over, state, mask_TB)
         return Hidden(h, r, Reads(*choices)), state
 
@@ -152,18 +157,20 @@ class Armin(SequenceModel):
         written_BC: Tensor,
         noise_BK: Tensor | None,
         dropout_BH: Tensor | None,
+        spare_BSK: Tensor | None,
     ) -> tuple[ArminState, tuple[Tensor, ...]]:
         """Choose and read, update the state, write."""
         h_BH, dtype = state.h_BH, state.memory_BKC.dtype
         pi_BK = logits_BK + self.W_pi(self.estimator.addressing_view(h_BH))
-        w_BK = self.estimator.read_weights(pi_BK, noise_BK, h_BH)
+        w_BK = self.estimator.read_weights(pi_BK, noise_BK, h_BH, spare_BSK)
         r_BC = torch.bmm(w_BK.unsqueeze(1).to(dtype), state.memory_BKC).squeeze(1).to(dtype)
         new_BH, outputs = self._cell(h_BH, r_BC, gates_BG, cell_BG, dropout_BH)
 
-        place_BK = mem.write_cell(w_BK.detach(), state.steps_B)
+        read_BK = one_hot_argmax(w_BK)  # of a soft read, too, one cell is written
+        place_BK = mem.write_cell(read_BK, state.steps_B)
         microstate_BC = (written_BC + self.W_m(new_BH)).to(dtype)
         memory_BKC = mem.write(state.memory_BKC, place_BK, microstate_BC)
-        chosen = (pi_BK, w_BK.argmax(1), place_BK.to(torch.int64).argmax(1))
+        chosen = (pi_BK, read_BK.argmax(1), place_BK.to(torch.int64).argmax(1))
         return ArminState(new_BH, memory_BKC, state.steps_B + 1), (*outputs, *chosen)
 
     def _cell(

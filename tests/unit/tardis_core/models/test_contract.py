@@ -9,8 +9,10 @@ import torch
 from tardis_core import kernels
 from tardis_core.build import build_network
 from tardis_core.config import make_config
+from tardis_core.estimators.base import ESTIMATORS
 from tardis_core.models.base import MODELS, flatten_state, map_state
 from tardis_core.tasks.base import TASKS, Batch
+from tardis_core.training.objective import objective
 from tests.support.systems import SYSTEMS
 
 SIGNATURE = TASKS.get("copy").signature
@@ -27,6 +29,8 @@ TINY = {
     "memory.nearest": 2,
 }
 every_model = pytest.mark.parametrize(("model", "estimator"), SYSTEMS)
+DISCRETE = [name for name in MODELS.names() if MODELS.get(name).discrete]
+discrete_model = pytest.mark.parametrize("model", DISCRETE)
 
 
 def tiny_network(model, estimator, seed=0, **overrides):
@@ -226,6 +230,45 @@ def test_discrete_models_say_how_they_chose(model, estimator):
     assert (hidden.r_TBQ is not None) == (network.model.read_width > 0)
     if hidden.r_TBQ is not None:
         assert hidden.r_TBQ.shape[-1] == network.model.read_width
+
+
+@pytest.mark.parametrize(
+    ("model", "estimator"),
+    [
+        (model, name)
+        for model in DISCRETE
+        for name in ESTIMATORS.names()
+        if name != "counterfactual" or MODELS.get(model).reads_alone
+    ],
+)
+def test_a_model_that_chooses_trains_with_every_estimator(model, estimator):
+    network, x = tiny_network(model, estimator), vectors()
+    network.model.before_batch(1.0)  # of the discrete D-NTM the last batches are discrete
+    batch = Batch(x, torch.ones(7, 3, SIGNATURE.outputs), torch.ones(7, 3, dtype=torch.bool))
+    objective(network, SIGNATURE, batch, None, seeded(), 0.5).loss.backward()
+    for part in network.model.choosing():
+        gradients = [each.grad for each in part.parameters()]
+        assert any(each is not None and each.any() for each in gradients)
+        assert all(each is None or each.isfinite().all() for each in gradients)
+
+
+@discrete_model
+def test_the_estimator_draws_the_noise_of_a_model_that_chooses(model):
+    cold = {"estimator.forward_temperature": 1e-9}
+    network = tiny_network(model, "straight-through", **cold)
+    reads = network(vectors(), generator=seeded())[0].hidden.reads
+    assert torch.equal(reads.read_TB, reads.pi_TBK.argmax(-1))
+
+
+@discrete_model
+def test_the_estimator_of_a_model_that_chooses_follows_the_training(model):
+    """The temperature of soft reads falls, so that the last ones are nearly of one cell."""
+    soft = {"estimator.temperature": 10.0, "estimator.final_temperature": 1e-6}
+    network = tiny_network(model, "soft", **soft)
+    network.model.before_batch(1.0)
+    pi = torch.tensor([[0.1, 0.3, 0.2]], dtype=torch.float64)
+    w = network.model.estimator.read_weights(pi, torch.zeros_like(pi), torch.zeros(1, 6))
+    torch.testing.assert_close(w, torch.tensor([[0.0, 1.0, 0.0]], dtype=torch.float64))
 
 
 @every_model

@@ -144,3 +144,19 @@ def test_armin(estimator, noisy):
             np.testing.assert_allclose(actual[:, n].numpy(), expected[name], rtol=0, atol=1e-10)
         assert hidden.reads.read_TB[:, n].tolist() == expected["read"].tolist()
         assert hidden.reads.written_TB[:, n].tolist() == expected["written"].tolist()
+
+
+def test_armin_writes_one_cell_also_after_a_soft_read():
+    """Where all cells are read about equally, the one with the greatest weight is written."""
+    model, x = make("armin", "soft", cells=8, content=3), inputs(12, B, D)
+    noise, state = noise_of(model, x), model.initial_state(B, x)
+    for t in range(12):
+        now = noise._make(None if part is None else part[t : t + 1] for part in noise)
+        with torch.no_grad():
+            hidden, after = model(x[t : t + 1], state, None, now)
+        changed_BK = (after.memory_BKC != state.memory_BKC).any(2)
+        assert changed_BK.sum(1).tolist() == [1] * B
+        place = hidden.reads.read_TB if t >= 8 else torch.full((1, B), t)
+        assert torch.equal(hidden.reads.written_TB, place)
+        assert torch.equal(changed_BK.long().argmax(1), place[0])
+        state = after
