@@ -110,10 +110,11 @@ class Trainer:
 
     @property
     def _out_of_patience(self) -> bool:
-        training = self.config.training
-        if not training.patience or self.best is None:
+        patience = self.config.training.patience
+        if not patience or self.best is None:
             return False
-        return (self.update - self.best_update) // training.evaluate_every >= training.patience
+        best_update = self.best_update
+        return sum(row["update"] > best_update for row in self.history) >= patience
 
     @property
     def best(self) -> float | None:

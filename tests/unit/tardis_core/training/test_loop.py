@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tardis_core.build import load_data
-from tardis_core.config import make_config
+from tardis_core.config import lengthened, make_config
 from tardis_core.errors import Diverged, UserError
 from tardis_core.train import main
 from tardis_core.training import checkpoint, loop, memory_need
@@ -203,6 +203,18 @@ def test_a_new_best_renews_the_patience():
     trainer = scripted([3.0, 3.5, 2.0, 2.5, 1.0, 1.5], patience=2)
     finish(trainer)
     assert (trainer.update, trainer.best_update) == (24, 20)
+
+
+def test_patience_counts_validations_also_after_a_best_between_two_of_them():
+    """A run of 6 updates ends with one; made longer, it does not measure there."""
+    trainer = Trainer(tiny(updates=6, evaluate_every=4, patience=2), None)
+    script = iter([3.0, 1.0, 2.0, 2.0, 2.0])
+    trainer.evaluate = lambda split: {"bce": next(script)}
+    finish(trainer)
+    trainer.config = lengthened(trainer.config, 20)
+    finish(trainer)
+    assert [row["update"] for row in trainer.history] == [4, 6, 8, 12]
+    assert (trainer.update, trainer.finished) == (12, True)
 
 
 def test_without_patience_all_updates_are_made():
