@@ -43,11 +43,13 @@ def with_config(
         return rest
     values = read(Path(found.config))
     run = values.get("config", values)
-    words = (
-        run_words(run, Path(found.config).stem)
-        if isinstance(run, Mapping) and "settings" in run
-        else _words(values)
-    )
+    is_run = isinstance(run, Mapping) and "settings" in run
+    if "config" in values and not is_run:
+        raise UserError(
+            f"config in {found.config} must be the configuration of a run with its settings, "
+            f"not {run!r}; other options stand beside each other, without config"
+        )
+    words = run_words(run, Path(found.config).stem) if is_run else _words(values)
     typed_task = vars(parser.parse_args(rest)).get("task")
     task = [] if typed_task else [str(each) for each in (run.get("task"),) if each]
     return [*task, *words, *rest]

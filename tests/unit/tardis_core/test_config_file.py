@@ -86,6 +86,8 @@ def test_a_configuration_is_searched_around_or_compared(best):
         ("task: copy\ncolour: red", "unrecognized arguments: --colour red"),
         ("task: copy\nset: 3", "the settings of a --config file are KEY: VALUE, not 3"),
         ("task: copi", "unknown task 'copi'"),
+        ("task: copy\nconfig: other.yaml", "config in .* must be the configuration of a run"),
+        ("config: {task: copy}", "config in .* must be the configuration of a run"),
     ],
 )
 def test_a_file_that_is_wrong_is_one_sentence(tmp_path, text, message):
