@@ -211,17 +211,22 @@ class Trainer:
         limit = self.config.training.clip or math.inf
         norm = float(torch.nn.utils.clip_grad_norm_(self.network.parameters(), limit))
         if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise Diverged(
-                f"update {self.update + 1}: the loss is {loss} and the norm of the "
-                f"gradient {norm}; try a lower training.learning_rate "
-                f"(it was {self.config.training.learning_rate}) or a lower training.clip "
-                f"(it was {self.config.training.clip})"
-            )
+            raise self._diverged(loss, norm)
         rate = learning_rate(self.update, self.config.training)
         for group, factor in zip(self.optimizer.param_groups, self._rate_factors, strict=False):
             group["lr"] = factor * rate
         self.optimizer.step()
         return norm
+
+    def _diverged(self, loss: float, norm: float) -> Diverged:
+        training = self.config.training
+        clipping = "clip the gradient, for example with training.clip=1"
+        if training.clip:
+            clipping = f"a lower training.clip (it was {training.clip})"
+        return Diverged(
+            f"update {self.update + 1}: the loss is {loss} and the norm of the gradient {norm}; "
+            f"try a lower training.learning_rate (it was {training.learning_rate}) or {clipping}"
+        )
 
     def _count(self, metrics: Row) -> None:
         for name, value in metrics.items():

@@ -293,6 +293,19 @@ def test_a_number_that_is_not_finite_changes_no_parameter(monkeypatch, how):
     assert (trainer.update, len(trainer.optimizer.state_dict()["state"])) == (2, moments)
 
 
+@pytest.mark.parametrize(
+    ("clip", "advice"),
+    [
+        (0.5, r"or a lower training\.clip \(it was 0\.5\)$"),
+        (0.0, r"or clip the gradient, for example with training\.clip=1$"),
+    ],
+)
+def test_what_to_try_after_a_divergence_depends_on_the_clipping(monkeypatch, clip, advice):
+    spoil(monkeypatch, spoil_loss, update=0)
+    with pytest.raises(Diverged, match=advice):
+        Trainer(tiny(clip=clip), None).step()
+
+
 def test_a_poisoned_weight_is_noticed():
     trainer = Trainer(tiny(), None)
     with torch.no_grad():
