@@ -13,6 +13,7 @@ Letters: T steps, B streams side by side, H hidden, N states that are kept, P = 
 """
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -40,6 +41,8 @@ class Cache:
 
     def __post_init__(self) -> None:
         require(self.size >= 1, f"--cache must be at least 1, not {self.size}")
+        theta = 0.0 if self.theta is None else self.theta
+        require(0 <= theta < math.inf, f"--theta must be a number of at least 0, not {theta}")
         weight = 0.0 if self.weight is None else self.weight
         require(0 <= weight < 1, f"--lambda must be at least 0 and below 1, not {weight}")
 

@@ -86,6 +86,12 @@ def test_validation_can_choose_a_theta_above_one(case):
     assert best < cached_bpc(network, task, "valid", Cache(60, theta=1.0))[0]
 
 
+@pytest.mark.parametrize("theta", [-1.0, math.nan, math.inf])
+def test_theta_is_a_number_from_zero(theta):
+    with pytest.raises(UserError, match=r"^--theta must be a number of at least 0, not "):
+        Cache(SIZE, theta)
+
+
 def test_it_is_for_text_alone(case):
     config = tiny("copy")
     task = build_task(config, None)
