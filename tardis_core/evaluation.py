@@ -21,6 +21,8 @@ from tardis_core.errors import require
 from tardis_core.models.network import Network
 from tardis_core.tasks.base import Split, Task
 from tardis_core.tasks.details import Confusion, Detail
+from tardis_core.text import counted
+from tardis_core.training import precision
 from tardis_core.training.loop import pick_device
 from tardis_core.training.run_folder import check_data, load_checkpoint, load_network
 
@@ -115,7 +117,7 @@ class Evaluation:
 
     def text(self) -> str:
         """The metrics as a table, then the details."""
-        cells = "" if self.cells is None else f", {self.cells} memory cells"
+        cells = "" if self.cells is None else f", {counted(self.cells, 'memory cell')}"
         reads = ", uniform reads" if self.reads == "uniform" else ""
         lines = [f"{self.model.title}: {self.split} split{cells}{reads}"]
         lines += [
@@ -151,6 +153,7 @@ class Evaluation:
         return paths
 
 
+@precision.products("float32")
 def evaluate_model(model: TrainedModel, options: argparse.Namespace) -> Evaluation:
     """Evaluate a model as the options of `evaluation_parent` say."""
     cache = _cache_of(options)  # first: a wrong option is refused before data is loaded

@@ -30,7 +30,7 @@ from tardis_core.build import build_network
 from tardis_core.config import Config
 from tardis_core.errors import Diverged, UserError
 from tardis_core.plugins import request_source
-from tardis_core.training import checkpoint
+from tardis_core.training import checkpoint, precision
 from tardis_core.training.best import best_row, phase_start
 from tardis_core.training.loop import Trainer
 
@@ -186,7 +186,8 @@ def _test(trainer: Training, best: dict[str, Any]) -> dict[str, float]:
     """The metrics of the best weights on the test split."""
     network = build_network(trainer.config, trainer.task.signature).to(trainer.device)
     network.load_state_dict(best["network"])
-    metrics = trainer.task.evaluate(network, "test")
+    with precision.products("float32"):
+        metrics = trainer.task.evaluate(network, "test")
     return {f"test_{name}": value for name, value in metrics.items()}
 
 

@@ -250,7 +250,8 @@ class Trainer:
 
     def evaluate(self, split: Split) -> Row:
         """All metrics of the task on a split, with the weights as they are."""
-        return self.task.evaluate(self.network, split)
+        with precision.products("float32"):
+            return self.task.evaluate(self.network, split)
 
     def model_state(self) -> dict[str, Any]:
         """Everything needed to use the model without its data, and the provenance of the data."""

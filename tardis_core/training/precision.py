@@ -1,5 +1,7 @@
 """The precision of matrix products while training; weights and state are always float32.
 
+Evaluations are in float32, whatever the training was.
+
 float32   products in float32, also in cuDNN, which PyTorch would let round to TF32
 tf32      products whose factors have 10 bits after the point: NVIDIA GPUs since Ampere; elsewhere
           as float32

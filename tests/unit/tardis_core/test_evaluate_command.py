@@ -9,6 +9,7 @@ import torch
 from tardis_core.build import build_network, build_task, load_data
 from tardis_core.config import NO_ESTIMATOR
 from tardis_core.evaluate import main
+from tardis_core.tasks.copy import Copy
 from tardis_core.train import main as train
 from tardis_core.training import checkpoint
 from tardis_core.training.run_folder import load_checkpoint
@@ -61,6 +62,19 @@ def test_uniform_reads_are_those_of_urmann_with_the_same_weights(run, capsys):
     assert "uniform reads" in capsys.readouterr().out
 
 
+def test_products_are_in_float32(run, monkeypatch):
+    seen = []
+    original = Copy.evaluate
+
+    def evaluate(*arguments):
+        seen.append(torch.backends.cudnn.rnn.fp32_precision)
+        return original(*arguments)
+
+    monkeypatch.setattr(Copy, "evaluate", evaluate)
+    assert main([str(run), "--json"]) == 0
+    assert seen == ["ieee"]
+
+
 def test_another_number_of_cells_is_measured_and_said(run, capsys):
     cells = load_checkpoint(run / "best.pt")[1].settings()["memory.cells"]
     measured = []
@@ -70,6 +84,8 @@ def test_another_number_of_cells_is_measured_and_said(run, capsys):
     assert measured[0] == measured[1] != measured[2]
     assert main([str(run), "--cells", "7"]) == 0
     assert "test split, 7 memory cells\n" in capsys.readouterr().out
+    assert main([str(run), "--cells", "1"]) == 0
+    assert "test split, 1 memory cell\n" in capsys.readouterr().out
 
 
 def refused(capsys, *arguments):

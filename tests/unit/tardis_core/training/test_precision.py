@@ -31,6 +31,23 @@ def test_products_of_both_passes_are_rounded_as_asked_and_no_others(monkeypatch,
     assert rounding() == before
 
 
+@pytest.mark.parametrize("precision", ["float32", "tf32"])
+def test_an_evaluation_rounds_nothing(monkeypatch, precision):
+    """PyTorch would let cuDNN's LSTM, a baseline, round to TF32 and leave the others alone."""
+    trainer, seen = Trainer(tiny("copy", precision=precision), None), []
+    measure = trainer.task.evaluate
+
+    def evaluate(*arguments):
+        seen.append(rounding())
+        return measure(*arguments)
+
+    monkeypatch.setattr(trainer.task, "evaluate", evaluate)
+    before = rounding()
+    trainer.evaluate("valid")
+    assert seen == [("ieee", "ieee")]
+    assert rounding() == before
+
+
 def test_tf32_is_float32_on_a_processor():
     losses = [Trainer(tiny("copy", precision=name), None).step() for name in ("float32", "tf32")]
     assert losses[0] == losses[1]
