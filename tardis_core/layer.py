@@ -52,7 +52,8 @@ class Tardis(nn.Module):
             cells: of the memory.
             estimator: how the gradient passes a read. The score functions `reinforce` and `rloo`
                 need `policy_loss` to be added to the loss, and `rloo` each sequence twice, side by
-                side (`x.repeat_interleave(2, dim=1)`); the others need nothing else.
+                side (`x.repeat_interleave(2, dim=1)`, or `dim=0` with `batch_first`). `soft` needs
+                `before_batch`, or its reads never become sharp. The others need nothing else.
             batch_first: x is (B, T, input_size), and output likewise.
         """
         super().__init__()
@@ -69,7 +70,17 @@ class Tardis(nn.Module):
             _estimator(estimator, input_size, hidden_size),
         )
         self.input_size, self.hidden_size, self.batch_first = input_size, hidden_size, batch_first
+        self.estimator = estimator
         self.output_size = hidden_size + self.model.read_width
+
+    def before_batch(self, progress: float) -> None:
+        """Say before each batch which share of the training is done: the reads of `soft` follow it.
+
+        Args:
+            progress: from 0 to 1.
+        """
+        require(0 <= progress <= 1, f"progress must be from 0 to 1, not {progress}")
+        self.model.before_batch(progress)
 
     def forward(
         self,
@@ -117,11 +128,10 @@ class Tardis(nn.Module):
             log_likelihood: of the targets, in the shape of a mask; zero where there is none.
             progress: share of the training that is done; the entropy bonus falls with it.
         """
-        reward = log_likelihood.detach()
-        there = torch.ones_like(reward) if mask is None else mask.to(reward.dtype)
-        reward_TB, mask_TB = (
-            each.transpose(0, 1) if self.batch_first else each for each in (reward, there)
-        )
+        there = torch.ones_like(log_likelihood) if mask is None else mask.to(log_likelihood.dtype)
+        reward_TB = self._time_first("log_likelihood", log_likelihood.detach(), state)
+        mask_TB = self._time_first("mask", there, state)
+        self._check_copies(reward_TB.shape[1])
         episode = Episode(
             pi_TBK=state.reads.pi_TBK,
             read_TB=state.reads.read_TB,
@@ -133,6 +143,25 @@ class Tardis(nn.Module):
         )
         loss, _ = self.model.estimator.loss(episode)
         return reward_TB.new_zeros(()) if loss is None else loss
+
+    def _time_first(self, name: str, values: Tensor, state: TardisOutputState) -> Tensor:
+        """A number per step as TB; of another shape it might be broadcast without an error."""
+        T, B = state.x_TBD.shape[:2]
+        expected = (B, T) if self.batch_first else (T, B)
+        require(
+            tuple(values.shape) == expected,
+            f"{name} must have the shape {expected}, as x without its last axis, "
+            f"not {tuple(values.shape)}",
+        )
+        return values.transpose(0, 1) if self.batch_first else values
+
+    def _check_copies(self, batch: int) -> None:
+        copies = self.model.estimator.copies
+        require(
+            batch % copies == 0,
+            f"estimator {self.estimator!r} compares {copies} runs of each sequence, side by side: "
+            f"x must have a multiple of {copies} sequences, not {batch}",
+        )
 
 
 def _estimator(name: str, inputs: int, hidden: int) -> Estimator:

@@ -262,7 +262,8 @@ class Tardis(WormholeModel):
         # sequence that is too long, and to know what was not kept.
         most = self.memory_config.cells
         fewest = max(1, round(FEWEST_CELLS * most))
-        if fewest == most or self._progress < self.memory_config.vary_cells_from:
+        start = self.memory_config.vary_cells_from
+        if fewest == most or start == 1 or self._progress < start:
             return most
         return int(
             torch.randint(fewest, most + 1, (), generator=generator, device=generator.device)

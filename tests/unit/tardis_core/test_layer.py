@@ -100,6 +100,23 @@ def test_the_policy_loss_is_zero_for_gumbel_and_trains_reads_for_reinforce():
     assert reinforce.model.addressing.W_x.weight.grad.abs().sum() > 0
 
 
+def test_soft_reads_become_sharper_as_the_training_proceeds():
+    """At last they are nearly the reads of one cell that evaluation has."""
+    result, x = layer(estimator="soft", reset_gates=False), inputs()
+    with torch.no_grad():
+        hard, _ = layer(estimator="soft", reset_gates=False).eval()(x)
+        distances = []
+        for progress in (0.0, 0.5, 1.0):
+            result.before_batch(progress)
+            distances.append(float((result(x)[0] - hard).norm()))
+    assert distances[0] > 1.1 * distances[1] > 1.2 * distances[2]
+
+
+def reinforced(estimator, log_likelihood, mask=None):
+    result = layer(estimator=estimator)
+    return result.policy_loss(result(inputs())[1], log_likelihood, mask)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -107,6 +124,19 @@ def test_the_policy_loss_is_zero_for_gumbel_and_trains_reads_for_reinforce():
         (lambda: layer(estimator="magic"), "unknown estimator 'magic'"),
         (lambda: Tardis(0, 4), "input_size must be at least 1, not 0"),
         (lambda: Tardis(3, 4, cells=0), "memory.cells must be at least 1, not 0"),
+        (
+            lambda: reinforced("reinforce", torch.zeros(B, T)),
+            r"log_likelihood must have the shape \(7, 3\), as x without its last axis.*\(3, 7\)",
+        ),
+        (
+            lambda: reinforced("reinforce", torch.zeros(T, B), mask=torch.ones(T)),
+            r"mask must have the shape \(7, 3\), as x without its last axis, not \(7,\)",
+        ),
+        (
+            lambda: reinforced("rloo", torch.zeros(T, B)),
+            "estimator 'rloo' compares 2 runs of each sequence, side by side: x must have a "
+            "multiple of 2 sequences, not 3",
+        ),
     ],
 )
 def test_wrong_values_are_answered_with_the_rule(make, message):

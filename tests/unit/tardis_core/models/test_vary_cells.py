@@ -53,6 +53,9 @@ def test_by_default_a_batch_has_all_cells_and_nothing_is_drawn_for_it():
     x, model = inputs(4, 2, 3), make_tardis(K=K)
     noise = noise_of(model, x).read_TBK
     assert noise.shape == (4, 2, K)
+    model.before_batch(1.0)  # a training of one's own may say that it is at its end
+    assert torch.equal(noise, noise_of(model, x).read_TBK)
+    model.before_batch(0.0)
     model.memory_config = dataclasses.replace(model.memory_config, vary_cells_from=0.5)
     assert torch.equal(noise, noise_of(model, x).read_TBK)  # training has just begun
 
