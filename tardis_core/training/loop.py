@@ -33,6 +33,11 @@ NEED_BEGINNINGS = {
 Row = dict[str, float]  # one validation: what was measured, by name
 
 
+def _beyond(device: torch.device, numbers: range) -> bool:
+    """Whether it is a GPU with another number than those that there are."""
+    return device.type == "cuda" and device.index is not None and device.index not in numbers
+
+
 def pick_device(name: str) -> torch.device:
     """The device called `name`; "auto" takes the best there is."""
     available = {"cpu": True, "cuda": torch.cuda.is_available()}
@@ -44,8 +49,10 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         device = None
-    if device is None or device.type not in here:
-        raise UserError(f"device {name!r} is not available; choose one of: auto, {', '.join(here)}")
+    numbers = range(torch.cuda.device_count() if available["cuda"] else 0)
+    if device is None or device.type not in here or _beyond(device, numbers):
+        known = ", ".join(["auto", *here, *(f"cuda:{number}" for number in numbers)])
+        raise UserError(f"device {name!r} is not available; choose one of: {known}")
     return device
 
 
@@ -280,6 +287,7 @@ class Trainer:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to what `state` returned."""
+        self._check_device(state["generator"])
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.generator.set_state(state["generator"])
@@ -288,6 +296,15 @@ class Trainer:
         self.started_from = state.get("started_from")  # older checkpoints do not have it
         self.history, self._sums = list(state["history"]), dict(state["sums"])
         self._seconds = state["seconds"]
+
+    def _check_device(self, generator_state: torch.Tensor) -> None:
+        """Raise `UserError` where the random numbers of the run cannot be continued."""
+        if generator_state.shape != self.generator.get_state().shape:
+            raise UserError(
+                f"the run was trained on another kind of device than {self.device.type}, which "
+                "cannot continue its random numbers; resume it there (--device), or start a new "
+                "run with its weights (--start-from)"
+            )
 
     def _unflatten(self, tensors: list[torch.Tensor] | None) -> State | None:
         if tensors is None:

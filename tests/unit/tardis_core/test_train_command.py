@@ -392,6 +392,13 @@ def test_weights_of_another_shape_are_one_line(run, capsys):
     assert refusal(capsys, "--resume", "run").startswith("run cannot be resumed")
 
 
+def test_a_run_of_another_kind_of_device_is_not_resumed(run, capsys):
+    alter(run, generator=torch.zeros(16, dtype=torch.uint8))  # as long as that of a GPU
+    said = refusal(capsys, "--resume", "run")
+    assert said.startswith("the run was trained on another kind of device than cpu, ")
+    assert "--start-from" in said
+
+
 @pytest.mark.parametrize("name", ["network", "optimizer", "generator", "history", "provenance"])
 def test_a_checkpoint_with_a_part_missing_is_one_line(run, capsys, name):
     values = checkpoint.load(run / "checkpoint.pt")

@@ -390,6 +390,8 @@ def test_a_numbered_device_is_taken_where_there_is_one(monkeypatch):
     available(monkeypatch, True, False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert pick_device("cuda:1") == torch.device("cuda", 1)
+    with pytest.raises(UserError, match=r"^device 'cuda:2' .*: auto, cpu, cuda, cuda:0, cuda:1$"):
+        pick_device("cuda:2")
 
 
 def test_the_sizes_of_the_configuration_reach_the_network():
