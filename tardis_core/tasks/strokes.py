@@ -44,8 +44,8 @@ SEARCHED = {
     "training.clip": 3.820079622009879,
 }
 # The best of the rates tried for one epoch each at scale paper (docs/notebook.md, Pen strokes).
-SEARCHED_PAPER = {"training.learning_rate": 5e-3}
-SEARCHED_PAPER_LSTM = {"training.learning_rate": 9e-3}
+SEARCHED_PAPER = {"training.learning_rate": 5e-3, "training.clip": 3.8}
+SEARCHED_PAPER_LSTM = {"training.learning_rate": 4e-3, "training.clip": 0.3}
 # Without the auxiliary cost, which the paper does not name for this task either.
 SEARCHED_REINFORCE = {
     "estimator.auxiliary": False,
@@ -119,7 +119,6 @@ class Strokes(Task):
             "training.warmup": 200,
             "training.decay": "linear",
             "training.decay_from": 0.5,
-            "training.clip": 3.8,
             "training.updates": 9375,  # 3 epochs
             "training.evaluate_every": 625,
         },

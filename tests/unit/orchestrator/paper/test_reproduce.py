@@ -236,7 +236,7 @@ def test_a_part_of_a_table_is_reproduced_by_itself():
 
 def test_the_list_names_the_parts_of_the_tables(capsys):
     reproduce.main(["--list"])
-    assert "bits per symbol [--part 512, 256, 1000]" in capsys.readouterr().out
+    assert "bits per symbol [--part 512, 256, 256-reinforce, 1000]" in capsys.readouterr().out
 
 
 def test_runs_on_a_stand_in_are_refused_for_real_data(capsys):
