@@ -83,6 +83,7 @@ def begun_plan(name: str) -> SweepPlan:
     What a damaged plan would record is worse than nothing: such as a wrong champion.
     """
     plan = load_plan(name)
+    _request_plugins(plan)
     try:
         _check_begun(plan)
     except UserError as error:
@@ -90,6 +91,14 @@ def begun_plan(name: str) -> SweepPlan:
             f"{plan.folder / PLAN_FILE} is damaged ({error}); restore it or start a new sweep"
         ) from error
     return plan
+
+
+def _request_plugins(plan: SweepPlan) -> None:
+    """Make the models, tasks and estimators known that the sweep has from files of its user."""
+    if plan.plugins:
+        permissions.check_folder(plan.folder)  # they are executed
+    for name, source in plan.plugins.items():
+        plugins.request_source(name, source)
 
 
 def _check_begun(plan: SweepPlan) -> None:
@@ -115,11 +124,7 @@ def _check_begun(plan: SweepPlan) -> None:
 
 
 def _continued(options: SweepOptions, plan: Plan) -> Plan:
-    """The plan of a sweep that continues: with its plugins, and what may be another one today."""
-    if plan.plugins:
-        permissions.check_folder(plan.folder)  # they are executed
-    for name, source in plan.plugins.items():
-        plugins.request_source(name, source)
+    """The plan of a sweep that continues, with what may be another one today."""
     today = {key: getattr(options, key) for key in MAY_CHANGE}
     return replace(plan, **{key: value for key, value in today.items() if value})
 

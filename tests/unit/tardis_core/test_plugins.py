@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.planning.arguments import search_options
+from orchestrator.planning.arguments import comparison_options, search_options
 from orchestrator.planning.plan import load_plan
 from orchestrator.planning.planner import plan_from
 from tardis_core import plugins
@@ -26,11 +26,17 @@ TINY = [f"--set={each}" for each in ("model.hidden=8", "training.updates=2", "tr
 def fresh(tmp_path, monkeypatch):
     """A folder with a plugin, in a process that has none."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plugins, "_requested", {})
-    monkeypatch.setattr(plugins, "_executed", set())
-    monkeypatch.setattr(MODELS, "_entries", {name: MODELS.get(name) for name in MODELS.names()})
+    forget_plugins(monkeypatch)
     (tmp_path / "my_model.py").write_text(MODEL)
     return tmp_path
+
+
+def forget_plugins(monkeypatch):
+    """What a new process knows."""
+    monkeypatch.setattr(plugins, "_requested", {})
+    monkeypatch.setattr(plugins, "_executed", set())
+    packaged = {name: MODELS.get(name) for name in MODELS.names() if name != "my-lstm"}
+    monkeypatch.setattr(MODELS, "_entries", packaged)
 
 
 def test_a_model_from_a_file_is_trained(capsys):
@@ -53,11 +59,21 @@ def test_the_plan_of_a_sweep_keeps_the_source_of_its_plugins(fresh, monkeypatch)
     plan.folder.mkdir(parents=True)
     plan.save()
     (fresh / "my_model.py").unlink()
-    monkeypatch.setattr(plugins, "_requested", {})
+    forget_plugins(monkeypatch)
     assert load_plan("s").plugins == plan.plugins
     assert plugins.requested() == {}  # reading a plan executes nothing
-    plan_from(search_options(["--resume", "s"]))
+    assert plan_from(search_options(["--resume", "s"])) == plan
     assert plugins.requested() == plan.plugins
+
+
+def test_a_comparison_of_a_model_from_a_file_is_resumed_without_the_file(fresh, monkeypatch):
+    words = ["copy", "--smoke", "--name", "c", "--candidate", "my-lstm"]
+    plan = plan_from(comparison_options([*words, "--plugin", "my_model.py"]))
+    plan.folder.mkdir(parents=True)
+    plan.save()
+    (fresh / "my_model.py").unlink()
+    forget_plugins(monkeypatch)
+    assert plan_from(comparison_options(["--resume", "c"])) == plan
 
 
 @pytest.mark.parametrize(
