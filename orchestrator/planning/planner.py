@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 import search_spaces
 from orchestrator.common import permissions
 from orchestrator.common.defaults import default_tracking_uri
-from orchestrator.planning import lengthening, sizing
+from orchestrator.planning import confirmation, lengthening, sizing
 from orchestrator.planning.arguments import names
 from orchestrator.planning.configs import space_of, trial_config
 from orchestrator.planning.constraints import Constraint
@@ -149,7 +149,7 @@ def _extended(options: SearchOptions) -> SearchPlan:
 def _new_search(options: SearchOptions, cluster: Cluster) -> SearchPlan:
     common = _common(options, cluster)
     if options.confirm_seeds:
-        check_name(f"{common['name']}-seeds")  # the name of the confirmation
+        confirmation.check_names_free(common["name"])
     plan = SearchPlan(
         **common,
         trials=options.trials or DEFAULT_TRIALS[common["scale"]],

@@ -1,11 +1,16 @@
 """The best few of a search are trained again with other seeds."""
 
+from dataclasses import replace
+
 import pytest
 
 from orchestrator.api import confirmation_of
+from orchestrator.planning.arguments import search_options
 from orchestrator.planning.plan import load_plan
+from orchestrator.planning.planner import plan_from
 from orchestrator.results.records import Records
-from tests.support.sweep_logs import fill, make_plan
+from tardis_core.errors import UserError
+from tests.support.sweep_logs import comparison_plan, fill, make_plan
 
 
 @pytest.fixture(autouse=True)
@@ -39,3 +44,42 @@ def test_a_search_without_confirm_seeds_is_not_confirmed():
     plan = make_plan()
     fill(plan, [0.5])
     assert confirmation_of(Records.load(plan)) is None
+
+
+def test_a_confirmation_is_resumed_with_the_data_folder_and_the_concurrency_of_today(tmp_path):
+    plan = make_plan(confirm_seeds=2, concurrency=4)
+    fill(plan, [0.5])
+    again = confirmation_of(Records.load(plan))
+    again.folder.mkdir()
+    again.save()
+    today = replace(plan, concurrency=1, data_dir=str(tmp_path))
+    resumed = confirmation_of(Records.load(today))
+    assert resumed == replace(again, concurrency=1, data_dir=str(tmp_path))
+
+
+def test_a_confirmation_trains_one_seed_per_trial_where_the_seeds_of_the_search_raced():
+    plan = make_plan(confirm_seeds=1, race=True, seeds_per_trial=2, reports=6)
+    fill(plan, [0.5])
+    again = confirmation_of(Records.load(plan))
+    assert again.reports == 3
+    # copy at scale smoke has 200 updates, and is validated every 50
+    assert again.reports_of(0) == 4
+
+
+@pytest.mark.parametrize("kind", ["search", "comparison"])
+def test_another_sweep_is_not_taken_for_the_confirmation(kind):
+    plan = make_plan(confirm_seeds=2)
+    fill(plan, [0.5])
+    other = (make_plan if kind == "search" else comparison_plan)("s-seeds")
+    other.save()
+    with pytest.raises(UserError, match="sweeps/s-seeds has another sweep"):
+        confirmation_of(Records.load(plan))
+
+
+@pytest.mark.parametrize("taken", ["n-seeds", "n-seeds2"])
+def test_a_search_does_not_start_if_its_confirmation_could_not_have_its_name(taken):
+    comparison_plan(taken).save()
+    words = ["copy", "--smoke", "--name", "n"]
+    assert plan_from(search_options(words)).name == "n"
+    with pytest.raises(UserError, match=f"there is a sweep '{taken}' already"):
+        plan_from(search_options([*words, "--confirm-seeds", "2"]))
