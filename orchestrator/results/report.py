@@ -52,8 +52,8 @@ def best_so_far(records: Records) -> Iterator[Event]:
     number = records.best_trial()
     value = None if number is None else records.objective(number)
     if value is not None:
-        ended = sum(trial.ended for trial in records.trials.values())
-        yield SweepMetrics(ended, {records.plan.best_metric: value})
+        validations = sum(len(trial.rows) for trial in records.trials.values())
+        yield SweepMetrics(validations, {records.plan.best_metric: value})
 
 
 def artifacts_of_best_trials(records: Records, data: Any) -> Iterator[Event]:

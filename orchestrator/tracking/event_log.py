@@ -75,7 +75,8 @@ class _Recorded:
         self.states: dict[int, State] = {}  # by trial
         self._paused: set[int] = set()  # trials that run, and wait for a promotion
         self._sweep_runs: bool | None = None  # None before its first start
-        self._steps: dict[tuple[int | None, str], set[int]] = {}  # None: of the sweep
+        self._steps: dict[tuple[int, str], set[int]] = {}  # of the metrics of each trial
+        self._of_sweep: dict[str, tuple[int, float]] = {}  # last step and value of its metrics
         self._tags: dict[str, str] = {}
 
     def news(self, event: Event) -> Event | None:
@@ -100,13 +101,14 @@ class _Recorded:
                 values = self._unrecorded(number, step, values)
                 return dataclasses.replace(event, values=values) if values else None
             case SweepMetrics(step=step, values=values):
-                values = self._unrecorded(None, step, values)
+                last = self._of_sweep
+                values = {
+                    key: each for key, each in values.items() if last.get(key) != (step, each)
+                }
                 return dataclasses.replace(event, values=values) if values else None
         return event
 
-    def _unrecorded(
-        self, number: int | None, step: int, values: Mapping[str, float]
-    ) -> dict[str, float]:
+    def _unrecorded(self, number: int, step: int, values: Mapping[str, float]) -> dict[str, float]:
         return {
             name: value
             for name, value in values.items()
@@ -143,13 +145,13 @@ class _Recorded:
                 self._set(number, State.RUNNING)
                 self._add_steps(number, step, values)
             case SweepMetrics(step=step, values=values):
-                self._add_steps(None, step, values)
+                self._of_sweep |= {key: (step, value) for key, value in values.items()}
 
     def _set(self, number: int, state: State) -> None:
         self.states[number] = state
         self._paused.discard(number)
 
-    def _add_steps(self, number: int | None, step: int, names: Iterable[str]) -> None:
+    def _add_steps(self, number: int, step: int, names: Iterable[str]) -> None:
         for name in names:
             self._steps.setdefault((number, name), set()).add(step)
 

@@ -93,9 +93,9 @@ class SweepTags(Event):
 
 @dataclass(frozen=True)
 class SweepMetrics(Event):
-    """The state of a sweep after a number of trials."""
+    """The state of a sweep after a number of validations, which never becomes less."""
 
-    step: int  # trials that had ended
+    step: int  # validations of all trials together
     values: Mapping[str, float]
 
 

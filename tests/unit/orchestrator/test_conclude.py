@@ -10,7 +10,8 @@ from orchestrator.api import conclude
 from orchestrator.models import export
 from orchestrator.results import records
 from orchestrator.tracking import event_log
-from orchestrator.tracking.events import Artifact, Model, SweepTags
+from orchestrator.tracking.event_log import EventLog
+from orchestrator.tracking.events import Artifact, Model, SweepMetrics, SweepTags
 from tardis_core.registry import Registry
 from tests.support.sweep_logs import (
     COMPLETE,
@@ -78,6 +79,22 @@ def test_the_report_of_a_search_is_recorded_with_its_study():
     assert str(plan.folder / "study.log") in paths
     (note,) = [event.tags for event in events if isinstance(event, SweepTags)]
     assert "3 complete, 1 pruned" in note["mlflow.note.content"]
+
+
+def test_the_best_validation_of_a_search_whose_trials_train_longer_is_recorded_again():
+    plan = make_plan()
+    fill(plan, [0.5, 0.1])
+    log = EventLog(plan.folder)
+    log.append(*conclude(plan, None, finished=True))
+    log.close()
+    record(plan, 0, [0.6, 0.5, 0.6, 0.05], COMPLETE, {})
+    log = EventLog(plan.folder)
+    for _ in range(2):  # the second time nothing is new
+        log.append(*conclude(plan, None, finished=True))
+    metrics = [event for event, _ in log.read(0) if isinstance(event, SweepMetrics)]
+    log.close()
+    assert [event.values["best_valid_bce"] for event in metrics] == [0.1, 0.05]
+    assert metrics[0].step < metrics[1].step  # MLflow takes the last step for the newest
 
 
 @pytest.mark.slow

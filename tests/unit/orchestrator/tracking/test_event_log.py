@@ -16,6 +16,7 @@ from orchestrator.tracking.events import (
     Event,
     Metrics,
     SweepEnded,
+    SweepMetrics,
     SweepStarted,
     SweepTags,
     TrialEnded,
@@ -235,3 +236,9 @@ def test_a_log_cut_at_any_byte_keeps_its_whole_events(cut: int, sent: int) -> No
             (0, 20, "bpc"),
             (1, 10, "bpc"),
         ]
+
+
+def test_a_metric_of_the_sweep_is_recorded_again_if_its_value_has_changed(log: EventLog) -> None:
+    for value in (0.5, 0.5, 0.25, 0.25):
+        log.append(SweepMetrics(3, {"best_valid_bpc": value}))
+    assert [event.values["best_valid_bpc"] for event in recorded(log)] == [0.5, 0.25]
