@@ -419,6 +419,11 @@ def run(
     return run_sweep(plan, address, conclude, on_death, callbacks)
 
 
+def restart(module: str, plan: SweepPlan, as_json: bool) -> tuple[str, ...]:
+    """The command that continues a sweep, and prints what the command that began it would print."""
+    return (module, "--resume", plan.name, *(["--json"] if as_json else []))
+
+
 def as_begun(plan: SweepPlan) -> SweepPlan:
     """The plan as its sweep has saved it: with the data that it found."""
     return load_plan(plan.name) if exists(plan.name) else plan

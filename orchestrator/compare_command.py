@@ -41,7 +41,7 @@ def run(options: ComparisonOptions) -> int:
     with messages_to_stderr(options.json):
         plan = api.plan_for(options)
         if not options.dry_run:
-            restart = ("orchestrator.compare", "--resume", plan.name)
+            restart = api.restart("orchestrator.compare", plan, options.json)
             outcome = api.run(plan, options.address, restart)
             print(_closing(plan, outcome))
     if options.dry_run:

@@ -34,7 +34,7 @@ def run(options: SearchOptions) -> int:
     with messages_to_stderr(options.json):
         plan = api.plan_for(options)
         if not options.dry_run:
-            records, outcome = _run(plan, options.address)
+            records, outcome = _run(plan, options)
     if options.dry_run:
         print(plan_text(plan) if options.json else api.describe(plan, options.address))
         return 0
@@ -43,9 +43,9 @@ def run(options: SearchOptions) -> int:
     return outcome.exit_code
 
 
-def _run(plan: SweepPlan, address: str | None) -> tuple[Records, Outcome]:
+def _run(plan: SweepPlan, options: SearchOptions) -> tuple[Records, Outcome]:
     """Run, confirm the best trials with more seeds if asked to, and print the results."""
-    restart = ("orchestrator.sweep", "--resume", plan.name)
+    address, restart = options.address, api.restart("orchestrator.sweep", plan, options.json)
     outcome = api.run(plan, address, restart)
     records = Records.load(api.as_begun(plan))
     print(f"\n{leaderboard.text(records)}")

@@ -10,15 +10,20 @@ from tests.support.sweep_logs import comparison_plan, fill, fill_comparison, mak
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
+def restarts(tmp_path, monkeypatch):
+    """Sweeps that have run; the commands that would continue them if Ray died."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sweep_command, "_champion", lambda plan: "none")
 
+    commands = []
+
     def run(plan, address=None, restart=()):
         print("progress")
+        commands.append(restart)
         return Outcome(finished=True, waiting=0, refused=2)
 
     monkeypatch.setattr(sweep_command.api, "run", run)
+    return commands
 
 
 def printed(capsys):
@@ -27,7 +32,7 @@ def printed(capsys):
     return json.loads(out)
 
 
-def test_a_search_ends_with_one_object(capsys):
+def test_a_search_ends_with_one_object(capsys, restarts):
     plan = make_plan()
     plan.save()
     fill(plan, [0.5, 0.1, None, float("nan")])
@@ -39,15 +44,18 @@ def test_a_search_ends_with_one_object(capsys):
     assert values["best_config"]["config"]["task"] == "copy"
     assert values["failures"] == {"diverged": [2]}
     assert values["undelivered"]["refused"] == 2
+    # If Ray dies, another process prints the object.
+    assert restarts == [("orchestrator.sweep", "--resume", "s", "--json")]
 
 
-def test_a_comparison_ends_with_its_candidates(capsys):
+def test_a_comparison_ends_with_its_candidates(capsys, restarts):
     plan = comparison_plan()
     plan.save()
     fill_comparison(plan, {"a": [0.1, 0.2, 0.3], "b": [0.4, 0.5, 0.6]})
     assert compare_command.main(["--resume", "c", "--json"]) == 0
     values = printed(capsys)
     assert [row["candidate"] for row in values["candidates"]] == ["a", "b"]
+    assert restarts == [("orchestrator.compare", "--resume", "c", "--json")]
 
 
 def test_a_plan_is_an_object_too(capsys):
