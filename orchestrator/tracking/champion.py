@@ -21,7 +21,9 @@ from tardis_core.scales import SCALES
 
 ALIAS = "champion"
 # Tags of a version besides those of the event.
-MEASURED_ON = "measured_on"
+MEASURED_ON = "measured_on"  # the name of the data and the settings of the task, with commas
+# Settings that shape only the batches of training: with others the same is measured.
+CURRICULUM = ("task.draws", "task.grow_share")
 
 
 class Verdict(NamedTuple):
@@ -59,10 +61,16 @@ def judge(model: Model, current: ModelVersion | None, run_id: str) -> Verdict:
     our_rank, current_rank = _rank(model.tags), _rank(current.tags)
     if our_rank != current_rank:
         return Verdict(our_rank > current_rank, f"{reason}, scale {current.tags['scale']}")
-    if model.tags[MEASURED_ON] != current.tags[MEASURED_ON]:
+    if _measurement(model.tags) != _measurement(current.tags):
         return Verdict(False, f"{reason}, which is other data")
     better = model.value < value if model.better == "lower" else model.value > value
     return Verdict(better, reason)
+
+
+def _measurement(tags: Mapping[str, str]) -> list[str]:
+    """The data and the settings of the task that decide what is measured."""
+    parts = tags[MEASURED_ON].split(", ")
+    return [part for part in parts if part.partition("=")[0] not in CURRICULUM]
 
 
 def _rank(tags: Mapping[str, str]) -> tuple[bool, int]:

@@ -23,6 +23,8 @@ from orchestrator.tracking.events import (
 from orchestrator.tracking.logged_model import log_model
 from orchestrator.tracking.mlflow_store import prepare_store
 from orchestrator.tracking.tracker import Tracker
+from search_spaces import DEFAULT_MODELS, describe, load
+from tardis_core.paper import PAPER_ESTIMATORS
 from tests.support.mlflow_stores import PATIENCE, fresh_sqlite
 from tests.support.sweep_logs import make_plan, put_weights
 
@@ -90,6 +92,19 @@ def test_other_data_cannot_be_compared(store, offer):
     verdict, _ = offer("data", 0.5, measured_on="other 34")
     assert not verdict.champion
     assert "other data" in verdict.reason
+
+
+def test_models_that_learned_by_another_curriculum_are_measured_on_the_same(store, offer):
+    measured = "copy, task.longest=5, task.grow_share={}, task.draws={}, task.valid_sequences=9"
+    offer("curriculum", 0.5, measured_on=measured.format(0.8, 1))
+    assert offer("curriculum", 0.4, measured_on=measured.format(0.0, 3))[0].champion
+    longer = measured.replace("longest=5", "longest=6").format(0.0, 3)
+    assert not offer("curriculum", 0.3, measured_on=longer)[0].champion
+
+
+def test_the_settings_of_copy_that_are_searched_by_default_are_its_curriculum():
+    rows = describe(load("copy"), "smoke", PAPER_ESTIMATORS, DEFAULT_MODELS)
+    assert {name for name, _ in rows if name.startswith("task.")} == set(champion.CURRICULUM)
 
 
 def test_real_data_goes_before_a_stand_in_and_a_greater_scale_before_a_smaller(store, offer):
