@@ -103,7 +103,11 @@ def _plan(request: Request, variant: Variant) -> ComparisonPlan:
         name += f"-{request.precision}"
         settings["training.precision"] = request.precision
     if exists(name):
-        plan = plan_from(ComparisonOptions(resume=name, concurrency=request.concurrency))
+        plan = plan_from(
+            ComparisonOptions(
+                resume=name, concurrency=request.concurrency, data_dir=request.data_dir
+            )
+        )
         _check_data(plan, request.data)
         return plan
     return api.plan_for(

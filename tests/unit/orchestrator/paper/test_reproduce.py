@@ -321,6 +321,8 @@ def test_the_trainings_of_a_table_can_be_limited_whether_new_or_resumed(tmp_path
     plan.save()
     assert tables._plan(replace(request, concurrency=0), tables.Variant("copy")).concurrency == 1
     assert tables._plan(replace(request, concurrency=3), tables.Variant("copy")).concurrency == 3
+    moved = replace(request, data_dir=str(tmp_path))
+    assert tables._plan(moved, tables.Variant("copy")).data_dir == str(tmp_path)
 
 
 @pytest.mark.slow
