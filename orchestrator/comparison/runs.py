@@ -19,6 +19,7 @@ from orchestrator.planning.plan import (
 from orchestrator.results import headline
 from orchestrator.results.records import Records, TrialRecord
 from orchestrator.tracking.mlflow_store import existing_store
+from orchestrator.tracking.states import STATE_TAG, State
 from tardis_core.config import Config
 from tardis_core.errors import UserError
 from tardis_core.tasks.base import TASKS, Metric
@@ -207,6 +208,12 @@ def _fetch(client: MlflowClient, run_id: str, uri: str) -> MlflowRun:
     if "mlflow.parentRunId" not in run.data.tags or "model" not in run.data.params:
         raise UserError(
             f"run {run_id} is not a trial; give the runs of trials, or whole sweeps with --sweeps"
+        )
+    state = run.data.tags.get(STATE_TAG, State.COMPLETE)
+    if state not in (State.COMPLETE, State.PRUNED):
+        raise UserError(
+            f"a run must be complete or pruned to be compared, and run {run_id} is {state}; leave "
+            "it out, or resume its sweep"
         )
     return run
 

@@ -89,6 +89,9 @@ def test_runs_of_mlflow_are_grouped_by_all_but_the_seed(here, store, capsys):
         client.log_param(other.info.run_id, key, value)
     assert main(["--runs", f"{ids[0]},{other.info.run_id}", "--tracking-uri", uri]) == 2
     assert "only runs of one task can be compared, not of copy, recall" in capsys.readouterr().err
+    client.set_tag(ids[1], "state", "failed")
+    assert main(["--runs", ",".join(ids), "--tracking-uri", uri]) == 2
+    assert f"run {ids[1]} is failed; leave it out" in capsys.readouterr().err
     (parent,) = [run.info.run_id for run in every if "tardis.trial" not in run.data.tags]
     assert main(["--runs", parent, "--tracking-uri", uri]) == 2
     assert "is not a trial" in capsys.readouterr().err
