@@ -1,6 +1,6 @@
 """The report of a search as one page."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from orchestrator.page.page import (
     Table,
     render,
 )
-from orchestrator.results import pareto
+from orchestrator.results import failures, pareto
 from orchestrator.results.headline import facts, made_up
 from orchestrator.results.leaderboard import varying_settings
 from orchestrator.results.plots.curves import curves
@@ -28,7 +28,6 @@ from orchestrator.results.plots.importance import (
 from orchestrator.results.plots.parallel import parallel
 from orchestrator.results.records import NAMES, RANKED_STATES, Records
 from orchestrator.results.report import command_of
-from orchestrator.tracking.states import ERROR_TAG, State
 from tardis_core.tasks.base import TASKS
 from tardis_core.text import aligned, number, short
 
@@ -139,15 +138,11 @@ def _best(records: Records, best: int, varying: Sequence[str]) -> Section:
 
 def _failures(records: Records) -> Table | None:
     """Each reason once, with the trials that failed for it."""
-    trials: dict[str, list[str]] = defaultdict(list)
-    for trial in records.trials.values():
-        if trial.state is State.FAILED:
-            reason = trial.tags.get(ERROR_TAG, "unknown").strip().splitlines()[-1]
-            trials[reason].append(str(trial.number))
-    rows = [[reason, str(len(each)), _few(each)] for reason, each in trials.items()]
+    reasons = failures.reasons(records)
+    rows = [[reason, str(len(each)), _few(each)] for reason, each in reasons.items()]
     return Table(["reason", "trials", "numbers"], rows) if rows else None
 
 
-def _few(numbers: Sequence[str], most: int = 12) -> str:
+def _few(numbers: Sequence[int], most: int = 12) -> str:
     rest = f" and {len(numbers) - most} more" if len(numbers) > most else ""
-    return ", ".join(numbers[:most]) + rest
+    return ", ".join(map(str, numbers[:most])) + rest

@@ -6,7 +6,7 @@ from orchestrator.results import search_page
 from orchestrator.results.records import Records
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import SweepStarted
-from tests.support.sweep_logs import fill, make_plan
+from tests.support.sweep_logs import fill, make_plan, params_of, record
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +40,19 @@ def test_the_page_has_the_headline_the_numbers_and_the_command(here):
 
 def test_the_page_warns_of_a_stand_in(here):
     assert "generated in place" in page_of([0.5, 0.1], here, data="x", **{"data.real": "False"})
+
+
+def test_reasons_that_differ_only_in_numbers_are_one_as_on_the_terminal(here):
+    plan = make_plan()
+    fill(plan, [0.5])
+    for number, update in ((1, 120), (2, 340)):
+        error = f"Diverged: the loss is nan at update {update}\nlower training.clip"
+        record(plan, number, [], ("FAILED", {"error": error}), params_of(1e-3))
+    (section,) = [
+        each for each in search_page.page(Records.load(plan)).sections if each.title == "Failures"
+    ]
+    (table,) = section.parts
+    assert table.rows == [["Diverged: the loss is nan at update 120", "2", "1, 2"]]
 
 
 def test_a_search_without_a_result_has_a_page(here):
