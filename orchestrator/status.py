@@ -86,7 +86,8 @@ def _print_one(status: "SweepStatus") -> None:
     )
     console.print(draw(status.progress, console.width, 10**6))
     module = "sweep" if plan.kind == "search" else "compare"
-    if status.state in ("stopped", "killed"):
+    unfinished = status.progress.ended < plan.trials
+    if status.state in ("stopped", "killed") or (status.state in ("failed", "new") and unfinished):
         console.print(f"resume:   python -m orchestrator.{module} --resume {plan.name}")
 
 

@@ -14,7 +14,7 @@ from orchestrator.execution.requests import is_paused
 from orchestrator.planning.plan import SweepPlan, load_plan, names_here
 from orchestrator.tracking.event_log import LOG, scan
 from orchestrator.tracking.events import Event, SweepEnded, SweepStarted
-from orchestrator.tracking.states import State
+from orchestrator.tracking.states import PAUSED, State
 
 ENDS = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "stopped"}
 
@@ -39,10 +39,12 @@ class SweepStatus:
     def as_json(self) -> dict[str, Any]:
         """Plain values, for scripts."""
         plan, best = self.plan, self.best_trial
+        rows = self.progress.rows.values()
         counts = {
-            state.value: sum(row.state is state for row in self.progress.rows.values())
+            state.value: sum(row.state is state and not row.paused for row in rows)
             for state in State
         }
+        counts[PAUSED] = sum(row.paused for row in rows)
         return {
             "name": plan.name,
             "kind": plan.kind,

@@ -9,7 +9,7 @@ from orchestrator.execution.status import status_of
 from orchestrator.planning.plan import load_plan
 from orchestrator.status import main
 from orchestrator.tracking.event_log import EventLog
-from orchestrator.tracking.events import SweepEnded, SweepStarted, TrialStarted
+from orchestrator.tracking.events import SweepEnded, SweepStarted, TrialPaused, TrialStarted
 from tests.support.sweep_logs import COMPLETE, FAILED, PRUNED, make_plan, params_of, record
 
 
@@ -76,7 +76,16 @@ def test_a_complete_trial_is_better_than_a_pruned_one(capsys):
         "pruned": 1,
         "failed": 1,
         "stopped": 0,
+        "paused": 0,
     }
+
+
+def test_a_trial_that_waits_for_its_promotion_is_paused_and_not_stopped(capsys):
+    log = sweep("s", COMPLETE)
+    log.append(TrialStarted(1), TrialPaused(1), TrialStarted(2))
+    trials = asked(capsys, "s")["trials"]
+    log.close()
+    assert (trials["paused"], trials["running"], trials["stopped"]) == (1, 1, 0)
 
 
 def test_a_table_has_the_latest_sweep_first(capsys):
@@ -129,3 +138,12 @@ def test_one_sweep_is_shown_in_detail_with_how_to_resume_it(capsys):
     assert "best bce 0.5000 (trial 0)" in out
     assert "trial 1 failed: diverged" in out
     assert "python -m orchestrator.sweep --resume s" in out
+
+
+@pytest.mark.parametrize(
+    ("endings", "resumable"), [((COMPLETE, FAILED), True), ((FAILED,) * 4, False)]
+)
+def test_a_sweep_that_an_error_ended_before_its_trials_can_be_resumed(capsys, endings, resumable):
+    sweep("s", *endings, ended="FAILED").close()
+    assert main(["s"]) == 0
+    assert ("--resume s" in capsys.readouterr().out) is resumable
