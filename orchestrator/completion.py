@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from orchestrator.console import COMMANDS, load
+from orchestrator.reproduce import ALL, REPRODUCTION_NAMES
 from tardis_core.cli import Parser, command
 from tardis_core.registry import ESTIMATOR_NAMES, MODEL_NAMES, TASK_NAMES
 
@@ -17,6 +18,7 @@ VALUES = {
     "--resume": SWEEPS,
     "--extend": SWEEPS,
     "--sweeps": SWEEPS,
+    "--warm-start": SWEEPS,
     "--model": " ".join(MODEL_NAMES.all()),
     "--models": " ".join(MODEL_NAMES.all()),
     "--estimator": " ".join(ESTIMATOR_NAMES.all()),
@@ -26,6 +28,8 @@ VALUES = {
 FIRST = {
     **dict.fromkeys(("train", "sweep", "compare"), " ".join(TASK_NAMES.all())),
     **dict.fromkeys(("status", "ui", "doctor"), SWEEPS),
+    "control": SWEEPS,
+    "reproduce": " ".join([ALL, *REPRODUCTION_NAMES.all()]),
     **dict.fromkeys(("evaluate", "inspect", "sample"), f"{SWEEPS} {RUNS}"),
 }
 SCRIPT = """\
@@ -70,6 +74,12 @@ def script() -> str:
     for name, each in COMMANDS.items():
         actions = load(each.parser)()._actions
         words = [flag for action in actions for flag in action.option_strings]
+        words += [
+            str(choice)
+            for action in actions
+            if not action.option_strings
+            for choice in action.choices or ()
+        ]
         words.append(FIRST.get(name, ""))
         options.append(f'          {name}) words="{" ".join(filter(None, words))}" ;;')
         values += [

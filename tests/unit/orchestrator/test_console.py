@@ -64,6 +64,11 @@ def test_bash_completes_commands_tasks_options_values_and_sweeps(tmp_path):
     assert completed(tmp_path, "tardis", "sweep", "--resume", "") == ["mine"]
     assert completed(tmp_path, "tardis", "train", "copy", "--scale", "s") == ["smoke", "small"]
     assert completed(tmp_path, "tardis", "status", "m") == ["mine"]
+    assert completed(tmp_path, "tardis", "sweep", "copy", "--warm-start", "") == ["mine"]
+    assert completed(tmp_path, "tardis", "control", "m") == ["mine"]
+    assert completed(tmp_path, "tardis", "control", "mine", "st") == ["stop", "stop-trial"]
+    assert completed(tmp_path, "tardis", "reproduce", "table-n") == ["table-ntm"]
+    assert completed(tmp_path, "tardis", "completion", "z") == ["zsh"]
     (tmp_path / "runs" / "first").mkdir(parents=True)
     assert completed(tmp_path, "tardis", "train", "--resume", "") == ["runs/first"]
     assert completed(tmp_path, "tardis", "inspect", "r") == ["runs/first"]
