@@ -40,6 +40,9 @@ RAY_SETTINGS = {
     "RAY_health_check_failure_threshold": "3",
     "RAY_health_check_initial_delay_ms": "3000",
 }
+# The only node of a local Ray is not dead if a busy machine leaves it without processor time; the
+# end of its processes is noticed at once, see `ray_watch`.
+LOCAL_SETTINGS = {**RAY_SETTINGS, "RAY_health_check_failure_threshold": "60"}
 LOCAL = "local"  # a Ray of our own on this machine
 CONNECT_SECONDS = 5
 TOKEN_HELP = (
@@ -119,7 +122,8 @@ def start_ray(address: str | None, log_file: Path) -> list[Resources]:
 
     What Ray logs goes to the file.
     """
-    for name, value in RAY_SETTINGS.items():
+    settings = LOCAL_SETTINGS if address_of(address) == LOCAL else RAY_SETTINGS
+    for name, value in settings.items():
         os.environ.setdefault(name, value)
     redirect_library_logs(log_file)
     if ray.is_initialized():

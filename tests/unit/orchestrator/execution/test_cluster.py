@@ -1,5 +1,7 @@
 """Which Ray a sweep runs on."""
 
+import os
+
 import pytest
 import ray
 
@@ -33,6 +35,16 @@ def test_the_cluster_that_is_named(init, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "other:6379")
     start_ray(None, tmp_path / "ray.log")
     assert init["address"] == "other:6379"
+
+
+@pytest.mark.parametrize(("address", "failures"), [("head:6379", 3), (None, 60)])
+def test_only_a_cluster_takes_a_node_without_an_answer_for_dead(
+    init, tmp_path, monkeypatch, address, failures
+):
+    monkeypatch.setattr(os, "environ", {"HOME": str(tmp_path)})
+    start_ray(address, tmp_path / "ray.log")
+    name = "RAY_health_check_failure_threshold"
+    assert int(os.environ[name]) == failures
 
 
 def test_a_ray_that_does_not_start_is_reported_in_one_line(init, tmp_path, monkeypatch):
