@@ -36,7 +36,10 @@ def run(options: ComparisonOptions) -> int:
         settings_help.print_all(options.task, options.scale, options.models)
         return 0
     if options.runs or options.sweeps:
-        print(_compare_existing(options))
+        with messages_to_stderr(options.json):
+            compared = _compare_existing(options)
+        if options.json:
+            print(as_text(_results(compared)))
         return 0
     with messages_to_stderr(options.json):
         plan = api.plan_for(options)
@@ -56,8 +59,21 @@ def _summary(plan: ComparisonPlan, outcome: Outcome) -> dict[str, Any]:
     """The comparison for scripts: one object per candidate, the best first."""
     records = Records.load(api.as_begun(plan))
     compared = comparison_runs.of_records(records)
-    rows = [] if compared is None else tables.summary(compared).to_dict("records")
+    rows = [] if compared is None else _results(compared)["candidates"]
     return {**summary(records, outcome), "candidates": rows}
+
+
+def _results(compared: ComparisonData) -> dict[str, Any]:
+    """What was compared, for scripts: one object per candidate, the best first."""
+    metric = compared.metric
+    return {
+        "task": compared.task,
+        "metric": metric.name,
+        "better": metric.better,
+        "split": compared.split,
+        "data": compared.data,
+        "candidates": tables.summary(compared).to_dict("records"),
+    }
 
 
 def _closing(plan: ComparisonPlan, outcome: Outcome) -> str:
@@ -78,14 +94,16 @@ def _closing(plan: ComparisonPlan, outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def _compare_existing(options: ComparisonOptions) -> str:
+def _compare_existing(options: ComparisonOptions) -> ComparisonData:
+    """Compare what has been trained, write the report, and print the table."""
     compared = _existing(options)
     if options.task not in ("", compared.task):
         raise UserError(f"these are runs of {compared.task}, not of {options.task}")
     folder = Path(options.out or f"comparisons/{compared.task}")
     with writing_to(folder):
         comparison_page.write(compared, folder)
-    return f"{comparison_report.text(compared)}\n\nwritten:  {folder / comparison_report.PAGE}"
+    print(f"{comparison_report.text(compared)}\n\nwritten:  {folder / comparison_report.PAGE}")
+    return compared
 
 
 def _existing(options: ComparisonOptions) -> ComparisonData:

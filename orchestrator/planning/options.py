@@ -161,6 +161,11 @@ class ComparisonOptions(SweepOptions):
         if self.parameters is not None:
             _check_count("parameters", self.parameters, 1)
         require(not (self.runs and self.sweeps), "compare --runs or --sweeps, not both")
+        require(
+            not self.out or bool(self.runs or self.sweeps),
+            "--out belongs to --runs or --sweeps; the report of a comparison that trains is in "
+            "sweeps/NAME/report",
+        )
 
 
 def check_setting(key: str, *others: str) -> None:

@@ -58,6 +58,18 @@ def test_a_comparison_ends_with_its_candidates(capsys, restarts):
     assert restarts == [("orchestrator.compare", "--resume", "c", "--json")]
 
 
+def test_sweeps_that_are_compared_are_one_object(capsys):
+    plan = comparison_plan()
+    plan.save()
+    fill_comparison(plan, {"a": [0.5, 0.5, 0.5], "b": [0.4, 0.5, 0.6]})
+    assert compare_command.main(["--sweeps", "c", "--json", "--out", "there"]) == 0
+    out, err = capsys.readouterr()
+    assert "written:  there/report.html" in err
+    values = json.loads(out)
+    assert (values["task"], values["metric"], values["split"]) == ("copy", "bce", "valid")
+    assert {row["candidate"]: row["runs"] for row in values["candidates"]} == {"a": 3, "b": 3}
+
+
 def test_a_plan_is_an_object_too(capsys):
     assert sweep_command.main(["copy", "--smoke", "--name", "n", "--dry-run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["name"] == "n"

@@ -137,6 +137,7 @@ def test_a_fixed_setting_applies_to_the_candidates_that_have_it():
         (["copy", "--models", "lsmt"], "unknown model 'lsmt'"),
         (["copy", "--parameters", "0"], "--parameters must be a whole number from 1, not 0"),
         (["copy", "--seeds", "0"], "--seeds must be a whole number from 1, not 0"),
+        (["copy", "--out", "there"], "--out belongs to --runs or --sweeps"),
         ([], "name a task"),
         (["--runs", "a", "--sweeps", "b"], "not both"),
         (["--sweeps", "nobody"], "there is no sweep 'nobody'"),
