@@ -9,7 +9,7 @@ from orchestrator.page.page import Plot, Section, Table, rounded
 from orchestrator.planning.plan import SearchPlan
 from orchestrator.results.records import Records, TrialRecord
 from orchestrator.tracking.states import State
-from tardis_core.text import aligned, number, short
+from tardis_core.text import aligned, number
 
 FRONT = "pareto.csv"
 
@@ -69,7 +69,8 @@ def text(records: Records) -> str:
     if frame.empty:
         return "Pareto front: no trial ran to its end."
     heading = f"Pareto front of {' and '.join(frame.columns[1:])} (trials: {len(frame)}):"
-    return f"{heading}\n{frame.to_string(index=False, float_format=short)}"
+    cells = pd.DataFrame(_rows(records, front(points(records), records.plan.better)))
+    return f"{heading}\n{cells.to_string(index=False, header=_heads(records))}"
 
 
 def section(records: Records) -> Section | None:
@@ -78,20 +79,27 @@ def section(records: Records) -> Section | None:
     if not name or not candidates:
         return None
     best = front(candidates, records.plan.better)
-    rows = zip(
-        [str(each.trial) for each in best],
-        aligned([each.value for each in best]),
-        [number(each.cost) if name == "seconds" else f"{each.cost:.0f}" for each in best],
-        strict=True,
-    )
     note = (
         f"The complete trials that no other beats both in {records.plan.metric} and in {name}. The "
         f"search itself used {records.plan.metric} alone."
     )
-    heads = ["trial", records.plan.metric, name]
-    return Section(
-        "Pareto front", [_plot(records, candidates, best), Table(heads, list(rows))], note
+    table = Table(_heads(records), _rows(records, best))
+    return Section("Pareto front", [_plot(records, candidates, best), table], note)
+
+
+def _heads(records: Records) -> list[str]:
+    return ["trial", records.plan.metric, second_objective(records)]
+
+
+def _rows(records: Records, best: Sequence[Point]) -> list[tuple[str, ...]]:
+    """The trials of a front as people read them."""
+    timed = second_objective(records) == "seconds"
+    columns = (
+        [str(each.trial) for each in best],
+        aligned([each.value for each in best]),
+        [number(each.cost) if timed else f"{each.cost:.0f}" for each in best],
     )
+    return list(zip(*columns, strict=True))
 
 
 def _plot(records: Records, candidates: Sequence[Point], best: Sequence[Point]) -> Plot:

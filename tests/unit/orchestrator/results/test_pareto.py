@@ -30,7 +30,16 @@ def records(tmp_path, monkeypatch):
 
 def test_the_front_has_the_complete_trials_that_no_other_beats(records):
     assert pareto.table(records).values.tolist() == [[0, 0.1, 300], [1, 0.2, 100]]
-    assert "Pareto front of bce and parameters (trials: 2):" in pareto.text(records)
+    heading, heads, *rows = pareto.text(records).splitlines()
+    assert heading == "Pareto front of bce and parameters (trials: 2):"
+    assert heads.split() == ["trial", "bce", "parameters"]
+    assert [row.split() for row in rows] == [["0", "0.1000", "300"], ["1", "0.2000", "100"]]
+
+
+def test_a_large_network_is_counted_in_whole_parameters(records):
+    ending = ("FINISHED", {"parameters": "1234567"})
+    record(records.plan, 6, [0.05], ending, params_of(1e-3))
+    assert pareto.text(Records.load(records.plan)).splitlines()[2].split()[-1] == "1234567"
 
 
 @pytest.mark.parametrize(
