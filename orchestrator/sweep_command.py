@@ -18,6 +18,7 @@ from orchestrator.tracking.mlflow_store import reach_store
 from tardis_core.cli import command
 from tardis_core.errors import UserError
 from tardis_core.serving.base import PREDICTORS
+from tardis_core.text import counted
 
 
 @command
@@ -64,8 +65,9 @@ def _run(plan: SweepPlan, options: SearchOptions) -> tuple[Records, Outcome]:
 
 def _before(confirmation: ComparisonPlan, plan: SweepPlan, outcome: Outcome) -> str:
     """What there is to say between a search and its confirmation."""
-    best, seeds = len(confirmation.candidates), len(confirmation.seeds)
-    headline = f"\nThe best {best} again, with {seeds} other seeds:"
+    best = counted(len(confirmation.candidates), "configuration")
+    seeds = counted(len(confirmation.seeds), "other seed")
+    headline = f"\nThe best {best} again, with {seeds}:"
     return "\n".join([*undelivered(plan, outcome), headline])
 
 

@@ -53,7 +53,7 @@ SECTIONS = {
         "Until solved",
         "The share of the runs with a validation that counts as solved, with its 95 % interval "
         "(Wilson), and the median of the updates, sequences and seconds of training until the "
-        "first such validation; there is no median if less than half of the runs solve it.",
+        "first such validation; there is no median unless more than half of the runs solve it.",
     ),
     "by_seed": Section("Every run", "One row per seed."),
     "best_of_n": Section(

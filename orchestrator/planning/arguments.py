@@ -300,7 +300,8 @@ def _shared_parent() -> Parser:
         "--concurrency",
         type=int,
         metavar="N",
-        help="maximum concurrent trials; also with --resume (default: as many as fit)",
+        help="maximum concurrent trials (default: as many as fit); with --resume the limit from "
+        "now on (default: the one before)",
     )
     add(
         "--autoscale",

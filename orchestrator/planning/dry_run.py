@@ -30,7 +30,7 @@ def describe(plan: SweepPlan, cluster: Capacity) -> str:
     """What would be searched or compared, on what, for how long, and where the results would go."""
     plan, data, source = sweep_data.load(plan)
     lines = [
-        f"sweep {plan.name}: {plan.trials} trials of {plan.task}, scale {plan.scale}",
+        f"sweep {plan.name}: {plan.size}, scale {plan.scale}",
         "",
         *_contents(plan),
         "",
@@ -44,7 +44,8 @@ def describe(plan: SweepPlan, cluster: Capacity) -> str:
         f"tracking    {masked(plan.tracking_uri)}",
     ]
     if isinstance(plan, SearchPlan) and plan.confirm_seeds:
-        lines.append(f"then        the best again with {plan.confirm_seeds} other seeds each")
+        seeds = counted(plan.confirm_seeds, "other seed")
+        lines.append(f"then        the best three again with {seeds} each")
     return "\n".join(lines)
 
 

@@ -38,8 +38,7 @@ def markdown(records: Records, count: int = 8) -> str:
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     counts = records.table()["state"].value_counts()
     summary = ", ".join(f"{counts[state]} {state}" for state in RANKED_STATES if state in counts)
-    plan = records.plan
-    return "\n".join([f"{plan.trials} trials of {plan.task}: {summary}.", "", *lines])
+    return "\n".join([f"{records.plan.size}: {summary}.", "", *lines])
 
 
 def varying_settings(records: Records) -> list[str]:
