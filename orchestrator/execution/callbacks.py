@@ -89,11 +89,9 @@ class RecordTrials(TrialEnds):
         return Recorder(open_log(self.folder))
 
     def setup(self, *arguments: Any, **info: Any) -> None:
-        """Tell the scheduler and the log what happened before: the sweep may be resumed."""
+        """Tell the scheduler what happened before: the sweep may be resumed."""
         if self.scheduler is not None:
-            trials = study.study_trials(self.folder, self.plan.name)
-            self.scheduler.recall(trials)
-            self._recorder.catch_up({trial.number: end_of(trial) for trial in trials})
+            self.scheduler.recall(study.study_trials(self.folder, self.plan.name))
 
     def get_state(self) -> dict[str, Any] | None:
         # Never restored; it lets others look at the rungs.
@@ -147,6 +145,13 @@ class FreeMemory(tune.Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
         ray_internals.free_statistics(trial)
+
+
+def catch_up(plan: SweepPlan, folder: Path) -> None:
+    """Record the end of trials whose driver was killed after it had told only the study."""
+    if isinstance(plan, SearchPlan):
+        trials = study.study_trials(folder, plan.name)
+        Recorder(open_log(folder)).catch_up({trial.number: end_of(trial) for trial in trials})
 
 
 def end_of(trial: FrozenTrial) -> tuple[State, dict[str, str]]:

@@ -6,8 +6,8 @@ from typing import Any
 
 from optuna.trial import FrozenTrial
 
+from orchestrator.execution.callbacks import end_of
 from orchestrator.execution.checkpoints import CHECKPOINT, checkpoints_of, experiments
-from orchestrator.execution.result import OBJECTIVE
 from orchestrator.execution.study import study_trials
 from orchestrator.planning.configs import params_of_config
 from orchestrator.planning.plan import SearchPlan, SweepPlan
@@ -95,9 +95,8 @@ def _add_study(log: EventLog, number: int, trial: FrozenTrial) -> list[str]:
     """Add that a trial has ended, if only the study knows; what is missing then, in words."""
     if number not in log.trials() and (trial.intermediate_values or _ended(trial)):
         log.append(TrialStarted(number, trial.params))
-    state = State.from_optuna(trial.state)
+    state, tags = end_of(trial)
     if state.ended:
-        tags = {} if trial.value is None else {OBJECTIVE: str(trial.value)}
         Recorder(log).ended(number, state, tags)
     measured, known = len(trial.intermediate_values), log.steps(number)
     if known >= measured:

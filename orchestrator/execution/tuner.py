@@ -14,7 +14,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 
 import search_spaces
-from orchestrator.execution.callbacks import FreeMemory, RecordTrials, number_of
+from orchestrator.execution.callbacks import FreeMemory, RecordTrials, catch_up, number_of
 from orchestrator.execution.checkpoints import next_experiment
 from orchestrator.execution.cluster import resources_of
 from orchestrator.execution.control import Control, LeaveTune
@@ -48,6 +48,7 @@ def run(
     trainable, before = _trainable(plan, data), -1
     limits, control = limits_of(plan, data), control or Control(plan)
     control.begin()
+    catch_up(plan, plan.folder)  # also if nothing is left to run
     end_paused(plan)
     while before < ended(plan) < plan.trials:
         control.wait()

@@ -6,7 +6,7 @@ import pytest
 from optuna.trial import TrialState
 
 from orchestrator.execution import tuner as sweeping
-from orchestrator.execution.callbacks import RecordTrials, params_of
+from orchestrator.execution.callbacks import RecordTrials, catch_up, params_of
 from orchestrator.execution.result import FINISHED, OBJECTIVE
 from orchestrator.execution.schedulers.asha import Asha
 from orchestrator.execution.schedulers.base import Rule
@@ -15,7 +15,9 @@ from orchestrator.execution.study import open_study
 from orchestrator.planning.plan import SearchPlan
 from orchestrator.tracking.event_log import open_log
 from orchestrator.tracking.events import TrialEnded, TrialPaused, TrialStarted
+from orchestrator.tracking.states import State
 from search_spaces.engine.tpe import sampler
+from tests.support.sweep_logs import make_plan
 
 
 def space(trial):
@@ -90,11 +92,28 @@ def test_a_driver_that_comes_back_tells_asha_and_the_log_what_the_study_knows(tm
     plan = SearchPlan("s", "copy", "smoke", 2, "bce", "lower", reports=1)
     asha = Asha(Rule("min", 1, 1.0))
     RecordTrials(plan, tmp_path, asha).setup()
+    catch_up(plan, tmp_path)
     assert asha.rungs() == {1: {0: 0.5, 1: 0.7}}
     ends = [each for each, _ in open_log(tmp_path).read(0) if isinstance(each, TrialEnded)]
     assert [(end.number, end.status, dict(end.tags)) for end in ends] == [
         (0, "FINISHED", {OBJECTIVE: "0.5"})
     ]
+
+
+def test_the_end_of_the_last_trial_is_recorded_although_nothing_is_left_to_run(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sweeping, "_trainable", lambda plan, data: None)
+    plan = make_plan(trials=1)
+    search = Search(space, sampler, 0, "min", "s", plan.folder, [])
+    search.suggest("a")
+    log = open_log(plan.folder)
+    log.append(TrialStarted(0))
+    search.on_trial_complete("a", {OBJECTIVE: 0.5, "training_iteration": 1, FINISHED: True})
+    # Killed here.
+    sweeping.run(plan, None, 1, [])
+    assert log.state(0) is State.COMPLETE
 
 
 class Fits:
