@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tardis_core.cli import Parser, command
+from tardis_core.cli import EXIT_USER_ERROR, Parser, command
 
 if TYPE_CHECKING:
     from orchestrator.execution.status import SweepStatus
@@ -34,14 +34,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         one = status.status_of(load_plan(options.name))
         print(json.dumps(one.as_json())) if options.json else _print_one(one)
         return 0
-    every = status.all_here()
+    every, errors = status.all_here()
     if options.json:
         print(json.dumps([each.as_json() for each in every]))
     elif every:
         _print_all(every)
-    else:
+    elif not errors:
         print("no sweeps here; start one with: python -m orchestrator.sweep ptb --smoke")
-    return 0
+    for error in errors:
+        print(f"error: {error}", file=sys.stderr)
+    return EXIT_USER_ERROR if errors else 0
 
 
 def _print_all(every: Sequence["SweepStatus"]) -> None:

@@ -15,6 +15,7 @@ from orchestrator.planning.plan import SweepPlan, load_plan, names_here
 from orchestrator.tracking.event_log import LOG, scan
 from orchestrator.tracking.events import Event, SweepEnded, SweepStarted
 from orchestrator.tracking.states import PAUSED, State
+from tardis_core.errors import UserError
 
 ENDS = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "stopped"}
 
@@ -85,10 +86,19 @@ def status_of(plan: SweepPlan, running: bool | None = None) -> SweepStatus:
     return SweepStatus(plan, _state(events, running), progress, started, updated)
 
 
-def all_here() -> list[SweepStatus]:
-    """All sweeps of this working folder, the one with the latest event first."""
-    statuses = [status_of(load_plan(name)) for name in names_here()]
-    return sorted(statuses, key=lambda each: each.updated or 0.0, reverse=True)
+def all_here() -> tuple[list[SweepStatus], list[UserError]]:
+    """All sweeps of this working folder, the one with the latest event first.
+
+    Returns:
+        Their statuses, and what is wrong with the plans that cannot be read.
+    """
+    statuses, errors = [], []
+    for name in names_here():
+        try:
+            statuses.append(status_of(load_plan(name)))
+        except UserError as error:
+            errors.append(error)
+    return sorted(statuses, key=lambda each: each.updated or 0.0, reverse=True), errors
 
 
 def _state(events: list[Event], running: bool) -> str:

@@ -99,6 +99,18 @@ def test_a_table_has_the_latest_sweep_first(capsys):
     assert second.split()[0] == "early"
 
 
+def test_a_sweep_whose_plan_is_damaged_does_not_hide_the_others(capsys):
+    sweep("good", COMPLETE, ended="FINISHED").close()
+    sweep("bad", COMPLETE, ended="FINISHED").close()
+    (load_plan("bad").folder / "sweep.json").write_text("{")
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert [line.split()[0] for line in out.splitlines()] == ["sweep", "good"]
+    assert err.startswith("error: sweeps/bad/sweep.json is damaged")
+    assert main(["--json"]) == 2
+    assert [each["name"] for each in json.loads(capsys.readouterr().out)] == ["good"]
+
+
 def test_nothing_is_cut_off_where_there_is_no_terminal(capsys):
     name = "a-name-that-is-as-long-as-those-that-reproduce-gives-to-its-comparisons"
     sweep(name, COMPLETE, ended="FINISHED").close()
