@@ -3,6 +3,7 @@
 import gc
 import os
 
+import hypothesis
 import pytest
 
 # Set before torch is imported and inherited by child processes: on two cores, two test processes
@@ -10,6 +11,9 @@ import pytest
 # process that only hands out tests would wait for it.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ.setdefault("TARDIS_OFFLINE", "1")
+# The same examples in every run, on a busy machine, too.
+hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("repeatable")
 gc.disable()  # until everything is imported, which would take an eighth longer
 
 

@@ -208,9 +208,7 @@ def test_any_call_is_a_plan_or_one_sentence(options_of, flags):
     """Parsing and planning in this process, where Ray and MLflow are not started."""
 
     @given(call=call_of(flags))
-    @settings(
-        max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-    )
+    @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], database=None)
     def check(call):
         try:
             plan = plan_from(options_of(call))

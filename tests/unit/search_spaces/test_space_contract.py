@@ -120,7 +120,7 @@ def test_the_space_contains_what_the_paper_varies(task):
 
 @each_task
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_conditional_settings_depend_on_model_and_estimator(task, seed):
     for trial, proposal in sampled(task, "small", ALL, BOTH, seed, count=4):
         names = proposal.keys() | trial.params.keys()

@@ -9,7 +9,7 @@ from tardis_core.models.base import flatten_state
 from tardis_core.models.tardis import TardisNoise
 from tests.support.small_tardis import inputs, make_tardis, noise_of, randomise, slice_noise
 
-FEW = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+FEW = settings(max_examples=25)
 
 
 @st.composite

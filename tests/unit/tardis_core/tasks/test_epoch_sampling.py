@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tardis_core.tasks.sampling import EpochSampler, epoch_batches, ragged_indices
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 400), st.integers(1, 64), st.integers(0, 5))
 def test_an_epoch_has_no_example_twice_and_leaves_out_less_than_a_batch(examples, batch, seed):
     lengths = np.arange(examples) % 7 + 1

@@ -72,7 +72,7 @@ DECODERS = {
 
 
 @pytest.mark.parametrize("name", DECODERS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(length=st.integers(2, 15), count=st.integers(1, 4), seed=st.integers(0, 2**32))
 def test_the_targets_are_what_the_inputs_ask_for(name, length, count, seed):
     decode, of_task = DECODERS[name]

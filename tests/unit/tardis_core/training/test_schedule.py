@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tardis_core.errors import UserError
@@ -88,7 +88,6 @@ def schedules(draw) -> TrainingConfig:
     )
 
 
-@settings(deadline=None)
 @given(schedules())
 def test_after_warm_up_the_rate_falls_and_stays_between_its_ends(config):
     after = [learning_rate(update, config) for update in range(config.warmup, config.updates)]
@@ -97,7 +96,6 @@ def test_after_warm_up_the_rate_falls_and_stays_between_its_ends(config):
     assert all(later <= sooner + slack for sooner, later in pairwise(after))
 
 
-@settings(deadline=None)
 @given(schedules())
 def test_warm_up_rises_and_never_exceeds_the_full_rate(config):
     rising = [learning_rate(update, config) for update in range(config.warmup)]
