@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from orchestrator import api
+from orchestrator import sweep_session
 from orchestrator.common.defaults import default_tracking_uri
 from orchestrator.common.outputs import writing_to
 from orchestrator.comparison import page as comparison_page
@@ -42,13 +42,13 @@ def run(options: ComparisonOptions) -> int:
             print(as_text(_results(compared)))
         return 0
     with messages_to_stderr(options.json):
-        plan = api.plan_for(options)
+        plan = sweep_session.plan_for(options)
         if not options.dry_run:
-            restart = api.restart("orchestrator.compare", plan, options.json)
-            outcome = api.run(plan, options.address, restart)
+            restart = sweep_session.restart("orchestrator.compare", plan, options.json)
+            outcome = sweep_session.run(plan, options.address, restart)
             print(_closing(plan, outcome))
     if options.dry_run:
-        print(plan_text(plan) if options.json else api.describe(plan, options.address))
+        print(plan_text(plan) if options.json else sweep_session.describe(plan, options.address))
         return 0
     if options.json:
         print(as_text(_summary(plan, outcome)))
@@ -57,7 +57,7 @@ def run(options: ComparisonOptions) -> int:
 
 def _summary(plan: ComparisonPlan, outcome: Outcome) -> dict[str, Any]:
     """The comparison for scripts: one object per candidate, the best first."""
-    records = Records.load(api.as_begun(plan))
+    records = Records.load(sweep_session.as_begun(plan))
     compared = comparison_runs.of_records(records)
     rows = [] if compared is None else _results(compared)["candidates"]
     return {**summary(records, outcome), "candidates": rows}

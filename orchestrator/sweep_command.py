@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from orchestrator import api
+from orchestrator import sweep_session
 from orchestrator.comparison import report as comparison_report
 from orchestrator.comparison import runs as comparison_runs
 from orchestrator.execution.driver import Outcome, undelivered
@@ -33,11 +33,11 @@ def run(options: SearchOptions) -> int:
         settings_help.print_all(options.task, options.scale, options.models, options.estimators)
         return 0
     with messages_to_stderr(options.json):
-        plan = api.plan_for(options)
+        plan = sweep_session.plan_for(options)
         if not options.dry_run:
             records, outcome = _run(plan, options)
     if options.dry_run:
-        print(plan_text(plan) if options.json else api.describe(plan, options.address))
+        print(plan_text(plan) if options.json else sweep_session.describe(plan, options.address))
         return 0
     if options.json:
         print(as_text(summary(records, outcome)))
@@ -46,16 +46,19 @@ def run(options: SearchOptions) -> int:
 
 def _run(plan: SweepPlan, options: SearchOptions) -> tuple[Records, Outcome]:
     """Run, confirm the best trials with more seeds if asked to, and print the results."""
-    address, restart = options.address, api.restart("orchestrator.sweep", plan, options.json)
-    outcome = api.run(plan, address, restart)
-    records = Records.load(api.as_begun(plan))
+    address, restart = (
+        options.address,
+        sweep_session.restart("orchestrator.sweep", plan, options.json),
+    )
+    outcome = sweep_session.run(plan, address, restart)
+    records = Records.load(sweep_session.as_begun(plan))
     print(f"\n{leaderboard.text(records)}")
     if front := pareto.text(records):
         print(f"\n{front}")
-    if outcome.finished and (confirmation := api.confirmation_of(records)):
+    if outcome.finished and (confirmation := sweep_session.confirmation_of(records)):
         print(_before(confirmation, plan, outcome), flush=True)
-        outcome = api.run(confirmation, address, restart)
-        records = Records.load(api.as_begun(confirmation))
+        outcome = sweep_session.run(confirmation, address, restart)
+        records = Records.load(sweep_session.as_begun(confirmation))
     if isinstance(records.plan, ComparisonPlan):
         compared = comparison_runs.of_records(records)
         print(f"\n{comparison_report.text(compared) if compared else 'No trial ran to its end.'}")

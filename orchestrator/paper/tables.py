@@ -7,7 +7,7 @@ not trained again where they exist.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from orchestrator import api
+from orchestrator import sweep_session
 from orchestrator.comparison import page as comparison_page
 from orchestrator.comparison import plots as comparison_plots
 from orchestrator.comparison import report as comparison_report
@@ -83,7 +83,7 @@ def compared(request: Request, variant: Variant) -> ComparisonData:
     """The trained rows of the paper's table for a task; runs that exist are used."""
     plan = _plan(request, variant)
     if ended(plan) < plan.trials:
-        outcome = api.run(plan)
+        outcome = sweep_session.run(plan)
         for line in undelivered(plan, outcome):
             print(line)
         if not outcome.finished:
@@ -110,7 +110,7 @@ def _plan(request: Request, variant: Variant) -> ComparisonPlan:
         )
         _check_data(plan, request.data)
         return plan
-    return api.plan_for(
+    return sweep_session.plan_for(
         ComparisonOptions(
             task=variant.task,
             name=name,

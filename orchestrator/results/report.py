@@ -1,4 +1,4 @@
-"""The pieces of a sweep's report that every kind of sweep has; `orchestrator.api` composes them."""
+"""The pieces of a report that every kind of sweep has; `orchestrator.sweep_session` uses them."""
 
 import json
 from collections.abc import Iterable, Iterator

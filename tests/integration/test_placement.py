@@ -14,7 +14,7 @@ import torch
 from ray import tune
 from ray.cluster_utils import Cluster as RayCluster
 
-from orchestrator import api, doctor
+from orchestrator import doctor, sweep_session
 from orchestrator.execution import gpu_probe, ray_internals
 from orchestrator.execution.cluster import RAY_SETTINGS, nodes, resources_of
 from orchestrator.planning.options import SearchOptions
@@ -115,7 +115,11 @@ def test_trials_without_gpus_see_none_and_are_on_all_nodes(cluster, tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs GPUs that do not work")
 @pytest.mark.parametrize(
-    "use", [gpu_probe.check_gpus, lambda: api.plan_for(SearchOptions(task="copy", scale="smoke"))]
+    "use",
+    [
+        gpu_probe.check_gpus,
+        lambda: sweep_session.plan_for(SearchOptions(task="copy", scale="smoke")),
+    ],
 )
 def test_a_gpu_that_does_not_work_is_one_sentence_with_its_node(cluster, use):
     with pytest.raises(UserError) as error:
@@ -137,7 +141,7 @@ def test_the_node_with_the_least_room_decides(cluster, monkeypatch):
 
     monkeypatch.setattr(gpu_probe, "measure", measure)
     assert gpu_probe.footprint(plan_of(0.0, seeds_per_trial=3)) == Footprint(3e9, 8e9, 0.01)
-    plan = api.plan_for(SearchOptions(task="copy", seeds_per_trial=3))
+    plan = sweep_session.plan_for(SearchOptions(task="copy", seeds_per_trial=3))
     assert (plan.gpus_per_trial, plan.cpus_per_trial, plan.scale) == (0.5, 0.5, "paper")
     assert slots(plan, nodes()) == 2 * GPUS
 

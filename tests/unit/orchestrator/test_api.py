@@ -6,7 +6,7 @@ import optuna
 import pytest
 
 import orchestrator
-from orchestrator import api
+from orchestrator import sweep_session
 from orchestrator.api import Sweep, compare, sweep
 from orchestrator.execution.driver import Outcome
 from orchestrator.planning.configs import space_of
@@ -38,7 +38,7 @@ def run_plans(monkeypatch):
         plans.append(plan)
         return Outcome(finished=True, waiting=0, refused=0)
 
-    monkeypatch.setattr(api, "run", run)
+    monkeypatch.setattr(sweep_session, "run", run)
     return plans
 
 
@@ -78,7 +78,7 @@ def test_an_option_that_does_not_exist_runs_nothing(run_plans, function):
 
 @pytest.mark.parametrize("function", [sweep, compare])
 def test_a_dry_run_prints_the_plan_and_runs_nothing(run_plans, function, capsys, here, monkeypatch):
-    monkeypatch.setattr(api, "describe", lambda plan, address: f"sweep {plan.name}: ...")
+    monkeypatch.setattr(sweep_session, "describe", lambda plan, address: f"sweep {plan.name}: ...")
     result = function("copy", scale="smoke", name="n", dry_run=True)
     assert not run_plans
     assert not result.finished

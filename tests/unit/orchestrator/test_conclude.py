@@ -6,9 +6,9 @@ import optuna
 import pandas as pd
 import pytest
 
-from orchestrator.api import conclude
 from orchestrator.models import export
 from orchestrator.results import records
+from orchestrator.sweep_session import conclude
 from orchestrator.tracking import event_log
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import Artifact, Model, SweepMetrics, SweepTags

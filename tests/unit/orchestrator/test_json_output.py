@@ -22,7 +22,7 @@ def restarts(tmp_path, monkeypatch):
         commands.append(restart)
         return Outcome(finished=True, waiting=0, refused=2)
 
-    monkeypatch.setattr(sweep_command.api, "run", run)
+    monkeypatch.setattr(sweep_command.sweep_session, "run", run)
     return commands
 
 

@@ -56,7 +56,7 @@ def test_what_waits_of_the_search_is_reported_before_its_confirmation(away, monk
     plan.save()
     fill(plan, [0.5])
     outcomes = iter([Outcome(True, waiting=3, refused=0), Outcome(False, waiting=0, refused=0)])
-    monkeypatch.setattr(sweep_command.api, "run", lambda *_: next(outcomes))
+    monkeypatch.setattr(sweep_command.sweep_session, "run", lambda *_: next(outcomes))
     assert sweep_command.main(["--resume", "again"]) == 130
     output = capsys.readouterr().out
     assert "python -m orchestrator.doctor again --fix" in output
@@ -88,7 +88,9 @@ def test_a_comparison_says_what_waits_and_what_was_refused(away, monkeypatch, ca
     plan.save()
     fill_comparison(plan, {"a": [0.1, 0.2, 0.3], "b": [0.4, 0.5, 0.6]})
     monkeypatch.setattr(comparison_runs, "of_records", lambda records: None)
-    monkeypatch.setattr(compare_command.api, "run", lambda *_: Outcome(True, waiting=3, refused=2))
+    monkeypatch.setattr(
+        compare_command.sweep_session, "run", lambda *_: Outcome(True, waiting=3, refused=2)
+    )
     assert compare_command.main(["--resume", plan.name]) == 0
     text = capsys.readouterr().out
     assert "waiting:  3 events could not be sent to http://me:***@" in text

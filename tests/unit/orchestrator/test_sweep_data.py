@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.api import as_begun
 from orchestrator.compare_command import main as compare
 from orchestrator.doctor import compare_data
 from orchestrator.execution import driver
@@ -15,6 +14,7 @@ from orchestrator.planning.options import SearchOptions
 from orchestrator.planning.plan import PLAN_FILE, load_plan
 from orchestrator.planning.planner import plan_from
 from orchestrator.sweep_command import main as sweep
+from orchestrator.sweep_session import as_begun
 from orchestrator.tracking.data_tags import DataRecord, recorded_data
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import SweepEnded, SweepStarted

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from orchestrator import api, reproduce
+from orchestrator import reproduce, sweep_session
 from orchestrator.comparison.runs import ComparisonData, Group, Run
 from orchestrator.execution import gpu_probe
 from orchestrator.paper import (
@@ -306,15 +306,15 @@ def test_bad_input_gets_one_line(capsys, words, reason):
 def test_the_comparisons_of_a_table_run_on_the_gpus_of_the_cluster(
     tmp_path, monkeypatch, device, gpus
 ):
-    monkeypatch.setattr(api, "nodes_at", lambda address: [{"CPU": 4.0, "GPU": 1.0}])
-    monkeypatch.setattr(api, "start_ray", lambda *_: None)
+    monkeypatch.setattr(sweep_session, "nodes_at", lambda address: [{"CPU": 4.0, "GPU": 1.0}])
+    monkeypatch.setattr(sweep_session, "start_ray", lambda *_: None)
     monkeypatch.setattr(gpu_probe, "footprint", lambda plan: Footprint(1e9, 24e9, 0.01))
     plan = tables._plan(Request("smoke", tmp_path, device=device), tables.Variant("copy"))
     assert plan.gpus_per_trial == gpus
 
 
 def test_the_trainings_of_a_table_can_be_limited_whether_new_or_resumed(tmp_path, monkeypatch):
-    monkeypatch.setattr(api, "nodes_at", lambda address: [{"CPU": 4.0}])
+    monkeypatch.setattr(sweep_session, "nodes_at", lambda address: [{"CPU": 4.0}])
     request = Request("smoke", tmp_path, concurrency=1)
     plan = tables._plan(request, tables.Variant("copy"))
     assert plan.concurrency == 1

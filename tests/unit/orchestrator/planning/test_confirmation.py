@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.api import confirmation_of
 from orchestrator.planning.arguments import search_options
 from orchestrator.planning.plan import load_plan
 from orchestrator.planning.planner import plan_from
 from orchestrator.results.records import Records
+from orchestrator.sweep_session import confirmation_of
 from tardis_core.errors import UserError
 from tests.support.sweep_logs import comparison_plan, fill, make_plan
 

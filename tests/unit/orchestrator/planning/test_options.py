@@ -3,7 +3,7 @@
 import optuna
 import pytest
 
-from orchestrator import api
+from orchestrator import sweep_session
 from orchestrator.execution import cluster as ray_cluster
 from orchestrator.execution import gpu_probe
 from orchestrator.planning import dry_run
@@ -245,7 +245,7 @@ def test_a_dry_run_describes_the_cluster_of_the_sweep(capsys, monkeypatch):
 def test_a_dry_run_says_why_trials_share_a_gpu(capsys, monkeypatch):
     monkeypatch.setattr(dry_run, "MEASURE_SECONDS", 0.0)
     cluster = [{"CPU": 64.0, "GPU": 2.0}]
-    for module in (api, ray_cluster):
+    for module in (sweep_session, ray_cluster):
         monkeypatch.setattr(module, "start_ray", lambda address, log: cluster)
     footprint = Footprint(6e9, 24e9, 0.02)
     monkeypatch.setattr(gpu_probe, "footprint", lambda plan: footprint)
