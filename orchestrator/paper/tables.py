@@ -87,9 +87,7 @@ def compared(request: Request, variant: Variant) -> ComparisonData:
         for line in undelivered(plan, outcome):
             print(line)
         if not outcome.finished:
-            raise UserError(
-                f"stopped; continue with: python -m orchestrator.compare --resume {plan.name}"
-            )
+            raise UserError(f"{plan.name} was stopped; the same command continues it")
     comparison = comparison_runs.of_records(Records.load(plan))
     if comparison is None:
         raise UserError(f"no trial of {plan.name} ran to its end; the reasons are in {plan.folder}")
