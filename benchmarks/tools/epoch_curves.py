@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from benchmarks.tools.page_tables import table_below
 from tardis_core.cli import Parser, command, setting
@@ -40,6 +41,7 @@ def draw(table: pd.DataFrame, minutes: Mapping[str, float], label: str) -> Figur
         by_minutes.plot(epochs * minutes[str(name)], values, marker=".", label=name)
     by_epochs.set(xlabel="epochs", ylabel=label)
     by_minutes.set(xlabel="minutes of training, at the measured speed")
+    by_epochs.xaxis.set_major_locator(MaxNLocator(integer=True))
     by_epochs.legend()
     for axes in (by_epochs, by_minutes):
         axes.grid(alpha=0.3)

@@ -116,6 +116,9 @@ RUN_BY_ANOTHER_TEST = {
     "python -m benchmarks.tools.intervals": (
         "tests/unit/benchmarks/test_intervals.py::test_the_table_of_the_notebook_can_be_drawn"
     ),
+    "python -m benchmarks.tools.epoch_curves": (
+        "tests/unit/benchmarks/test_epoch_curves.py::test_the_table_of_the_notebook_can_be_drawn"
+    ),
     "python -m benchmarks.tools.terminal": (
         "tests/unit/benchmarks/test_terminal.py::test_the_figure_shows_the_command_and_the_trials"
     ),

@@ -1,9 +1,12 @@
 """A table with one row per epoch as a plot."""
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.tools.epoch_curves import draw, main, read
 
+NOTEBOOK = Path(__file__).parents[3] / "docs" / "notebook.md"
 PAGE = """
 ### Training
 | epoch | LSTM | TARDIS | note |
@@ -42,3 +45,10 @@ def test_a_wrong_call_gets_one_line_and_writes_nothing(tmp_path, capsys, heading
     assert main([str(page), *options]) == 2
     assert reason in capsys.readouterr().err
     assert not plot.exists()
+
+
+def test_the_table_of_the_notebook_can_be_drawn(tmp_path):
+    heading = "Twenty epochs with 512 hidden units, one seed"
+    options = ["--heading", heading, "--label", "bits", "--out", str(tmp_path / "plot.png")]
+    assert main([str(NOTEBOOK), *options, "--minutes", "TARDIS gumbel=3.35"]) == 0
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
