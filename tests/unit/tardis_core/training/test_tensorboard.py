@@ -49,8 +49,34 @@ def test_every_validation_is_written_once_with_its_update(tmp_path, writer):
     ]
 
 
-def test_a_resumed_run_does_not_write_what_is_in_the_file_of_before(tmp_path, writer):
+ROWS = [{"update": update, "loss": 0.5} for update in (2, 4, 6)]
+
+
+def follow(folder, rows) -> TensorBoard:
+    """A training, or a part of one, that has these rows when it ends."""
     board = TensorBoard()
-    board.started(SimpleNamespace(update=4), tmp_path)
-    board.validated([{"update": update, "loss": 1.0} for update in (2, 4, 6)])
-    assert writer[0].calls == [("loss", 1.0, 6), "flush"]
+    board.started(SimpleNamespace(), folder)
+    board.validated(rows)
+    board.ended(None)
+    return board
+
+
+def test_a_resumed_run_does_not_write_what_is_in_the_file_of_before(tmp_path, monkeypatch):
+    follow(tmp_path, ROWS[:2])
+    monkeypatch.setattr(tensorboard, "SummaryWriter", Writer)
+    board = follow(tmp_path, ROWS)
+    assert board._writer.calls == [("loss", 0.5, 6), "flush", "close"]
+
+
+def test_a_resumed_run_writes_what_was_measured_before_it_was_asked_to(tmp_path, writer):
+    follow(tmp_path, ROWS[:2])
+    assert writer[0].calls == [("loss", 0.5, 2), ("loss", 0.5, 4), "flush", "close"]
+
+
+def test_a_validation_that_a_kill_cut_off_is_written_again(tmp_path, monkeypatch):
+    follow(tmp_path, ROWS[:2])
+    (path,) = (tmp_path / "tensorboard").iterdir()
+    path.write_bytes(path.read_bytes()[:-1])
+    monkeypatch.setattr(tensorboard, "SummaryWriter", Writer)
+    board = follow(tmp_path, ROWS)
+    assert board._writer.calls == [("loss", 0.5, 4), ("loss", 0.5, 6), "flush", "close"]
