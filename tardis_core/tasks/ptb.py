@@ -8,7 +8,7 @@ of every stream, and the state is carried from batch to batch (truncated backpro
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -171,6 +171,15 @@ class Ptb(Task):
 
     def count(self, split: Split) -> int:
         return len(getattr(self.data, split)) // self.config.length
+
+    def examples(self, split: Split, numbers: Sequence[int]) -> Batch:
+        if not self.count(split):
+            raise UserError(
+                f"the {split} split has {len(getattr(self.data, split)):,} symbols, fewer than "
+                f"task.length={self.config.length}; choose another split, or train with a smaller "
+                "task.length"
+            )
+        return super().examples(split, numbers)
 
     def _examples(self, split: Split, numbers: np.ndarray) -> Batch:
         """Example n is the n-th piece of `task.length` symbols of the text."""

@@ -110,3 +110,10 @@ def test_the_memory_head_is_measured_where_there_is_one():
 def test_too_many_streams_for_the_text_is_an_error_that_says_what_to_change():
     with pytest.raises(UserError, match=r"training.batch=100 .* task.length=5 .* 200 symbols"):
         task(batch=100)
+
+
+def test_a_split_shorter_than_a_sequence_has_no_examples_and_says_what_to_do():
+    rule = r"^the test split has 4 symbols, fewer than task\.length=5; choose another split, or "
+    with pytest.raises(UserError, match=rule + "train with a smaller task.length$"):
+        task(corpus(test=4)).examples("test", [0])
+    assert task(corpus(test=5)).examples("test", [0]).targets.shape == (5, 1)
