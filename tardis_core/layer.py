@@ -123,6 +123,8 @@ class Tardis(nn.Module):
     ) -> Tensor:
         """The term that a score function adds to the loss; zero for other estimators.
 
+        Also zero where the mask has no step.
+
         Args:
             state: as returned by the call whose reads are to be reinforced.
             log_likelihood: of the targets, in the shape of a mask; zero where there is none.
@@ -132,6 +134,8 @@ class Tardis(nn.Module):
         reward_TB = self._time_first("log_likelihood", log_likelihood.detach(), state)
         mask_TB = self._time_first("mask", there, state)
         self._check_copies(reward_TB.shape[1])
+        if not mask_TB.any():
+            return state.reads.pi_TBK[:0].sum()  # a zero that can be differentiated like the rest
         episode = Episode(
             pi_TBK=state.reads.pi_TBK,
             read_TB=state.reads.read_TB,

@@ -155,3 +155,19 @@ def test_every_estimator_trains_the_layer_or_says_why_not(name):
     log_likelihood = -output.square().mean(-1)
     (result.policy_loss(state, log_likelihood) - log_likelihood.mean()).backward()
     assert result.model.addressing.a.grad.any()
+
+
+@pytest.mark.parametrize("name", ["gumbel", "reinforce", "rloo"])
+def test_a_mask_without_any_step_gives_a_policy_loss_of_zero_and_changes_nothing(name):
+    result, x = layer(estimator=name), inputs().repeat_interleave(2, dim=1)
+    output, state = result(x)
+    before = {key: each.clone() for key, each in result.state_dict().items()}
+    loss = result.policy_loss(state, torch.randn(T, 2 * B), mask=torch.zeros(T, 2 * B))
+    (output.sum() + loss).backward()
+    assert loss == 0
+    assert all(parameter.grad.isfinite().all() for parameter in result.parameters())
+    assert all(torch.equal(each, before[key]) for key, each in result.state_dict().items())
+
+
+def test_the_policy_loss_without_any_step_can_be_differentiated_alone():
+    reinforced("reinforce", torch.randn(T, B), mask=torch.zeros(T, B)).backward()
