@@ -120,8 +120,8 @@ class Trainer:
         patience = self.config.training.patience
         if not patience or self.best is None:
             return False
-        best_update = self.best_update
-        return sum(row["update"] > best_update for row in self.history) >= patience
+        since = max(self.best_update, self._phase_start)
+        return sum(row["update"] > since for row in self.history) >= patience
 
     @property
     def best(self) -> float | None:
@@ -139,9 +139,13 @@ class Trainer:
     def _metric_column(self) -> str:
         return f"valid_{self.task.metric.name}"
 
+    @property
+    def _phase_start(self) -> float:
+        return phase_start(self.config.settings())
+
     def _best_row(self) -> Row | None:
-        start = phase_start(self.config.settings())
-        return best_row(self.history, self._metric_column, self.task.metric.better, start)
+        better = self.task.metric.better
+        return best_row(self.history, self._metric_column, better, self._phase_start)
 
     @property
     def _progress(self) -> float:

@@ -36,7 +36,9 @@ class TrainingConfig:
         200, "updates between validations; each is followed by a checkpoint"
     )
     patience: int = setting(
-        0, "validations without a new best after which training stops; 0 never stops early"
+        0,
+        "validations without a new best after which training stops, counted from "
+        "memory.vary_cells_from on if that is below 1; 0 never stops early",
     )
     precision: Literal["float32", "tf32", "bfloat16"] = setting(
         "float32",

@@ -229,12 +229,30 @@ def test_a_value_that_is_not_a_number_is_never_the_best():
     assert (trainer.best, trainer.best_update) == (2.0, 8)
 
 
-def test_the_best_weights_are_sought_from_where_the_cells_vary():
-    trainer = scripted([1.0, 2.0, 5.0, 4.0, 4.5])
-    memory = dataclasses.replace(trainer.config.memory_settings, vary_cells_from=0.4)  # update 8
+def varied(trainer: Trainer, share: float) -> Trainer:
+    """The same with cells that vary from this share of the training on."""
+    memory = dataclasses.replace(trainer.config.memory_settings, vary_cells_from=share)
     trainer.config = dataclasses.replace(trainer.config, memory_settings=memory)
+    return trainer
+
+
+def test_the_best_weights_are_sought_from_where_the_cells_vary():
+    trainer = varied(scripted([1.0, 2.0, 5.0, 4.0, 4.5]), 0.4)  # update 8
     best = [(trainer.best, trainer.best_update) for _ in trainer.run()]
     assert best == [(1.0, 4), (1.0, 4), (5.0, 12), (4.0, 16), (4.0, 16)]
+
+
+@pytest.mark.parametrize(
+    ("values", "last"),
+    [
+        ([1.0, 2.0, 2.0, 2.0, 3.0, 4.0, 4.0, 5.0], 28),  # the best of the phase is its first
+        ([1.0, 2.0, 2.0, 2.0, math.nan, math.nan, 4.0, 5.0], 24),  # the phase has no best yet
+    ],
+)
+def test_patience_counts_only_validations_from_where_the_cells_vary(values, last):
+    trainer = varied(scripted(values, patience=2), 0.5)  # update 16
+    finish(trainer)
+    assert (trainer.update, trainer.finished) == (last, True)
 
 
 # Clipping
