@@ -29,7 +29,11 @@ class TrainingConfig:
         "constant", "shape of the learning rate's decay"
     )
     decay_from: float = setting(0.5, "share of the updates after which the decay begins")
-    final_rate: float = setting(1e-5, "learning rate at the last update, if it decays")
+    final_rate: float = setting(
+        1e-5,
+        "learning rate at the last update, if it decays; warmup and decay_from must leave at least "
+        "one update for the decay",
+    )
     clip: float = setting(1.0, "maximum norm of the gradient; 0 does not clip")
     weight_decay: float = setting(0.0, "L2 penalty on the weights")
     evaluate_every: int = setting(

@@ -1,5 +1,6 @@
 """The learning rate of every update, by hand and as a property."""
 
+from dataclasses import fields
 from itertools import pairwise
 
 import pytest
@@ -53,6 +54,19 @@ def test_warm_up_comes_before_decay():
 def test_the_last_update_has_the_final_rate(decay, decay_from):
     chosen = {"updates": 10, "learning_rate": 1.0, "final_rate": 0.2}
     assert rates(**chosen, decay=decay, decay_from=decay_from)[-1] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("decay", ["linear", "cosine"])
+@pytest.mark.parametrize(
+    ("leaves_one", "leaves_none"),
+    [({"decay_from": 0.85}, {"decay_from": 0.9}), ({"warmup": 9}, {"warmup": 10})],
+)
+def test_the_help_says_when_the_last_update_has_the_final_rate(decay, leaves_one, leaves_none):
+    chosen = {"updates": 10, "learning_rate": 1.0, "final_rate": 0.2, "decay": decay}
+    assert rates(**chosen, **leaves_one)[-1] == pytest.approx(0.2)
+    assert rates(**chosen, **leaves_none)[-1] == 1.0
+    (field,) = (each for each in fields(TrainingConfig) if each.name == "final_rate")
+    assert "warmup and decay_from must leave at least one update" in field.metadata["help"]
 
 
 def test_after_the_end_the_rate_stays_at_the_final_one():
