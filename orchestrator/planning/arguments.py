@@ -116,7 +116,7 @@ def search_parser() -> Parser:
         prog="python -m orchestrator.sweep",
         description=SWEEP,
         epilog=SWEEP_EXAMPLES,
-        parents=[_shared_parent(), data_parent()],
+        parents=[_shared_parent("sweep"), data_parent()],
     )
     add = parser.add_argument
     add(
@@ -213,7 +213,7 @@ def comparison_parser() -> Parser:
         prog="python -m orchestrator.compare",
         description=COMPARE,
         epilog=COMPARE_EXAMPLES,
-        parents=[_shared_parent(), data_parent()],
+        parents=[_shared_parent("comparison"), data_parent()],
     )
     add = parser.add_argument
     add("--seeds", type=int, metavar="N", help="number of seeds per candidate (default: 3)")
@@ -243,21 +243,21 @@ def comparison_parser() -> Parser:
     return parser
 
 
-def _shared_parent() -> Parser:
-    """The options that searches and comparisons share."""
+def _shared_parent(kind: str) -> Parser:
+    """The options that sweeps and comparisons share; `kind` is the word for the one it is."""
     parent = _parser(add_help=False)
     add = parent.add_argument
     add("task", nargs="?", help=f"one of: {', '.join(TASK_NAMES.all())}")
     add_config_option(parent)
     add_plugin_option(parent)
-    add("--resume", metavar="NAME", help="resume a sweep that was stopped")
+    add("--resume", metavar="NAME", help=f"resume a {kind} that was stopped")
     add("--dry-run", action="store_true", help="print the plan and exit")
     add(
         "--json",
         action="store_true",
         help="print one JSON object at the end; everything else goes to stderr",
     )
-    add("--name", help="name of the sweep (default: task, scale and time)")
+    add("--name", help=f"name of the {kind} (default: task, scale and time)")
     add(
         "--scale",
         choices=SCALES,
@@ -273,10 +273,14 @@ def _shared_parent() -> Parser:
     add(
         "--on-end",
         metavar="COMMAND",
-        help="run this shell command when the sweep has ended; TARDIS_SWEEP, TARDIS_STATE, "
+        help=f"run this shell command when the {kind} has ended; TARDIS_SWEEP, TARDIS_STATE, "
         "TARDIS_BEST and other variables describe the result",
     )
-    add("--seed", type=int, help="seed of the sweep and the first seed of trials (default: 0)")
+    add(
+        "--seed",
+        type=int,
+        help="first seed of trials, in a sweep also the seed of its proposals (default: 0)",
+    )
     add = parent.add_argument_group("cluster, storage and tracking").add_argument
     add(
         "--cpus-per-trial",
@@ -316,7 +320,7 @@ def _shared_parent() -> Parser:
     add(
         "--storage",
         help="folder or URI that all nodes can access (default: TARDIS_STORAGE, otherwise the "
-        "folder of the sweep)",
+        f"folder of the {kind})",
     )
     add("--tracking-uri", help="MLflow URI (default: MLFLOW_TRACKING_URI, or ./mlflow.db)")
     return parent
