@@ -203,7 +203,10 @@ def parser() -> Parser:
     parser = Parser(prog="python -m orchestrator.doctor", description=__doc__)
     parser.add_argument("name", nargs="?", help="name of a sweep that is not running")
     parser.add_argument(
-        "--fix", action="store_true", help="rebuild a damaged log, and update MLflow"
+        "--fix",
+        action="store_true",
+        help="move damaged lines of the log and the study to files of their own, rebuild the log, "
+        "and bring MLflow up to date",
     )
     parser.add_argument(
         "--gpu", action="store_true", help="check the GPU kernels on every node with GPUs instead"

@@ -11,6 +11,7 @@ from orchestrator.doctor import (
     compare_mlflow,
     compare_status,
     main,
+    parser,
 )
 from orchestrator.tracking.event_log import EventLog
 from orchestrator.tracking.events import Metrics, TrialEnded, TrialStarted
@@ -68,3 +69,8 @@ def test_it_wants_a_sweep_or_gpus(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main([]) == 2
     assert "name a sweep (there are none here), or use --gpu" in capsys.readouterr().err
+
+
+def test_the_help_says_all_that_fix_changes():
+    text = " ".join(parser().format_help().split())
+    assert "move damaged lines of the log and the study to files of their own, rebuild" in text
