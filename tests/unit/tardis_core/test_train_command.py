@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tardis_core import train_session
+from tardis_core import train_progress, train_session
 from tardis_core.config import config_from_dict, make_config
 from tardis_core.tasks.base import TASKS
 from tardis_core.train import main
@@ -110,7 +110,7 @@ def test_without_a_terminal_a_line_is_printed_at_least_every_minute(here, capsys
     class Clock:
         perf_counter = staticmethod(lambda: float(next(seconds)))
 
-    monkeypatch.setattr(train_session, "time", Clock)
+    monkeypatch.setattr(train_progress, "time", Clock)
     assert main(["copy", "--scale", "smoke", *SETTINGS, "--out", "run"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("update ")]
     validated = [line for line in lines if "valid bce" in line]
@@ -340,7 +340,7 @@ def test_a_finished_run_trains_longer(run, capsys):
 
 
 def test_a_longer_run_that_is_interrupted_keeps_its_new_length(run, monkeypatch):
-    monkeypatch.setattr(train_session, "_train", lambda *arguments: False)
+    monkeypatch.setattr(train_session, "train_to_end", lambda *arguments: False)
     assert main(["--resume", "run", "--set", "training.updates=20"]) == 130
     monkeypatch.undo()
     assert not (run / "result.json").exists()
