@@ -27,6 +27,10 @@ _POINTERS = """
     daddress_KP da_P dw_tau_1H db_tau_1
 """
 
+_INTEGERS = ("read_TB", "written_TB", "steps0_B", "steps_B")
+# The types of what is not of the type of the sequence.
+_OTHER_DTYPES = {"mask_TB": torch.bool, **dict.fromkeys(_INTEGERS, torch.int64)}
+
 LAYOUT = 7  # of `Problem` and the entry points; as in native/common.h: no old library is ever used
 LEVELS = ("base", "avx2", "avx512")  # instruction sets, as native.c numbers them
 BF16_LEVELS = {3: "bf16", 4: "amx"}  # those whose products round their factors to bfloat16
@@ -132,8 +136,12 @@ def run(
     if share_pool:
         problem[_PLACES["parallel"]] = _pool()
     for name, tensor in tensors.items():
-        if tensor.dtype != real and tensor.is_floating_point():
-            raise TypeError(f"{name} is {tensor.dtype}, but the sequence is {real}")
+        dtype = _OTHER_DTYPES.get(name, real)
+        if tensor.dtype != dtype or not tensor.is_cpu:  # C would misread it, or what lies beyond it
+            raise TypeError(
+                f"{name} is {tensor.dtype} on {tensor.device}, "
+                f"but the native kernel needs {dtype} on cpu"
+            )
         problem[_PLACES[name]] = tensor.data_ptr()
     chosen = best_level() if level is None else level
     is_double = int(real == torch.float64)

@@ -11,7 +11,7 @@ from tardis_core.config import make_config
 from tardis_core.errors import UserError
 from tardis_core.estimators.gumbel import Gumbel
 from tardis_core.kernels import library, resolve, select
-from tardis_core.models.base import MODELS
+from tardis_core.models.base import MODELS, map_state
 from tardis_core.models.tardis import Tardis
 from tardis_core.tasks.base import TASKS
 from tardis_core.training.loop import Trainer
@@ -152,6 +152,27 @@ def test_frozen_parameters_get_no_gradient(backend):
     hidden.h_TBH.sum().backward()
     assert model.controller.W_h.weight.grad is None
     assert model.W_m.weight.grad is not None
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float64])
+def test_a_mask_of_numbers_is_refused(dtype):
+    """Each of its bytes would be taken for a step."""
+    model, mask = set_backend(make_model("gumbel"), "native"), torch.ones(2, 3, dtype=dtype)
+    with pytest.raises(TypeError, match=rf"mask_TB is {dtype} on cpu, .* needs torch\.bool on cpu"):
+        model(X, None, mask)
+
+
+def test_a_state_of_another_type_is_refused():
+    model = set_backend(make_model("gumbel"), "native")
+    _, state = model(X)
+    with pytest.raises(TypeError, match=r"steps0_B is torch\.float64 on cpu, .* torch\.int64"):
+        model(X, map_state(torch.Tensor.double, state))
+
+
+def test_weights_on_another_device_than_the_inputs_are_refused():
+    model = set_backend(make_model("gumbel"), "native").to("meta")
+    with pytest.raises(TypeError, match=r"is torch\.float64 on meta, .* torch\.float64 on cpu"):
+        model(X)
 
 
 @backends
