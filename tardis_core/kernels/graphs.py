@@ -126,8 +126,10 @@ class GraphCache:
 
     def lease(self, trained: Trained, fixed: Fixed) -> Lease:
         """A graph for inputs of this kind that nobody else is using."""
-        # Tensors made in inference mode cannot be changed outside of it.
-        key = (torch.is_inference_mode_enabled(), *map(_kind, (*trained, *fixed)))
+        # Tensors made in inference mode cannot be changed outside of it, and captured products keep
+        # their precision: a training in TF32 is evaluated in float32.
+        modes = torch.is_inference_mode_enabled(), torch.backends.cuda.matmul.fp32_precision
+        key = (*modes, *map(_kind, (*trained, *fixed)))
         graphs = self._graphs.setdefault(key, [])
         self._graphs.move_to_end(key)
         free = next((graph for graph in graphs if not graph.leased), None)

@@ -12,6 +12,7 @@ from tardis_core.kernels.graphs import GraphCache
 from tardis_core.kernels.torch_backward import backward
 from tardis_core.kernels.torch_forward import forward
 from tardis_core.kernels.triton_sequence import BUCKET, EXACT_LENGTHS, Graphed
+from tardis_core.training import precision
 from tests.support.both_backends import difference, make_model, run, set_backend
 from tests.support.eager_graphs import capture_eagerly
 
@@ -90,6 +91,15 @@ def test_inference_mode_has_graphs_of_its_own(captures):
     with torch.no_grad():
         second = model(x)[0].h_TBH
     torch.testing.assert_close(first, second, rtol=0, atol=0)
+    assert len(captures) == 2
+
+
+def test_products_of_another_precision_have_graphs_of_their_own(captures):
+    """A captured product stays as it was: an evaluation must not replay those of a training."""
+    model = set_backend(make_model("lstm", D=3, H=5), "torch")
+    for each in ("tf32", "float32", "tf32"):
+        with precision.products(each), torch.no_grad():
+            model(torch.randn(5, 2, 3, dtype=torch.float64))
     assert len(captures) == 2
 
 
