@@ -95,9 +95,9 @@ class Signature:
         return ll_TB * batch.scored_TB
 
     def loss(self, ll_TB: Tensor, batch: Batch) -> Tensor:
-        """Nats per scored step, or per bit or number where outputs are these."""
+        """Nats per scored step, or per bit or number where outputs are these; zero if none is."""
         per_step = self.outputs if self.bits or self.numbers else 1
-        return -ll_TB.sum() / (batch.scored_TB.sum() * per_step)
+        return -ll_TB.sum() / (batch.scored_TB.sum().clamp_min(1) * per_step)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tardis_core.training import precision
 from tardis_core.training.adam import Adam
 from tardis_core.training.best import best_row, phase_start
 from tardis_core.training.memory_need import check_memory
-from tardis_core.training.microbatches import Microbatch, join, split
+from tardis_core.training.microbatches import Microbatch, check_microbatches, join, split
 from tardis_core.training.objective import Objective, objective
 from tardis_core.training.schedule import learning_rate
 
@@ -62,6 +62,7 @@ class Trainer:
     def __init__(self, config: Config, data: Any, device: str = "cpu") -> None:
         self.config, self.device = config, pick_device(device)
         check_memory(config)
+        check_microbatches(config)
         self.task = build_task(config, data)
         self.provenance: Provenance = self.task.provenance(config.task_settings, data)
         self.network = build_network(config, self.task.signature).to(self.device)

@@ -1,4 +1,10 @@
-"""A batch as microbatches, one after the other: the same update in less memory."""
+"""A batch as microbatches, one after the other: less memory.
+
+The loss of each is weighted by its share of the scored steps, so the gradient of the task's loss is
+that of the whole batch. What is computed over a batch is then computed over a microbatch: noise is
+drawn for each, and score functions take their mean per step, their baselines and the steps of their
+running averages from each.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,6 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tardis_core.config import Config
+from tardis_core.errors import require
 from tardis_core.models.base import State, map_state
 from tardis_core.tasks.base import Batch
 from tardis_core.training.objective import Objective
@@ -19,12 +27,26 @@ class Microbatch(NamedTuple):
     share: float  # of the scored steps; the loss is a mean over them
 
 
+def check_microbatches(config: Config) -> None:
+    """Raise `UserError` if a sequence would be compared with the others of a microbatch of one."""
+    batch, parts = config.training.batch, config.training.accumulate
+    size = -(-batch // parts)  # of all but the last, as `chunk` makes them
+    require(
+        parts == 1
+        or (size > 1 and batch % size != 1)
+        or config.settings().get("estimator.baseline") != "batch",
+        f"training.accumulate={parts} leaves a sequence of training.batch={batch} alone in its "
+        "microbatch, where estimator.baseline=batch has no others to compare it with; choose "
+        "fewer microbatches or estimator.baseline=running",
+    )
+
+
 def split(batch: Batch, state: State | None, parts: int) -> list[Microbatch]:
     """The sequences of a batch in microbatches of nearly equal size, at most one per sequence."""
     if parts == 1:
         return [Microbatch(batch, state, 1.0)]
     numbers = torch.arange(batch.scored_TB.shape[1], device=batch.scored_TB.device)
-    scored = float(batch.scored_TB.sum())
+    scored = max(1.0, float(batch.scored_TB.sum()))
     microbatches = []
     for chosen in numbers.chunk(parts):
         here = slice(int(chosen[0]), int(chosen[-1]) + 1)

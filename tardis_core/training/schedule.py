@@ -21,7 +21,9 @@ class TrainingConfig:
     updates: int = setting(1000, "number of updates")
     batch: int = setting(64, "sequences per update")
     accumulate: int = setting(
-        1, "microbatches per batch, run one after the other: less memory, same update"
+        1,
+        "microbatches per batch, run one after the other: less memory, and the same gradient of "
+        "the task's loss but for noise; score functions take baselines and means per microbatch",
     )
     learning_rate: float = setting(3e-3, "learning rate of Adam")
     warmup: int = setting(0, "updates in which the learning rate rises linearly from zero")

@@ -79,6 +79,37 @@ def test_the_results_of_the_parts_are_put_together_by_their_shares():
     assert join(done[:1], continues=True).state.h_BH.tolist() == [[1.0]]
 
 
+def test_a_part_in_which_nothing_is_scored_adds_nothing():
+    """And not a loss of 0 / 0: the update is that of the whole batch."""
+
+    def step(parts):
+        result = trainer(parts, "copy", "lstm", batch=3)
+        batch = result.task.train_batch(0)
+        batch.scored_TB[:, 1] = False
+        result.task.train_batch = lambda number: batch
+        return result.step(), gradients(result)
+
+    (loss, theirs), (other, ours) = step(1), step(3)
+    assert loss == pytest.approx(other, rel=1e-6)
+    for name, expected in theirs.items():
+        torch.testing.assert_close(ours[name], expected, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize(("batch", "accumulate"), [(4, 4), (5, 3), (4, 9)])
+def test_a_baseline_of_the_other_sequences_needs_others_in_every_part(batch, accumulate):
+    """Alone in its part, a sequence would have no baseline, and nothing would say so."""
+    sizes = dict(batch=batch, accumulate=accumulate)
+    message = rf"training\.accumulate={accumulate} .* training\.batch={batch} .*baseline=running"
+    with pytest.raises(UserError, match=message):
+        Trainer(tiny("copy", "tardis", "reinforce", **sizes), None)
+    Trainer(tiny("copy", "tardis", "rloo", **sizes), None)  # its others are copies
+
+
+@pytest.mark.parametrize(("batch", "accumulate"), [(4, 2), (4, 3), (5, 2), (1, 1)])
+def test_a_baseline_of_the_other_sequences_that_are_in_the_part(batch, accumulate):
+    Trainer(tiny("copy", "tardis", "reinforce", batch=batch, accumulate=accumulate), None)
+
+
 def test_there_are_no_more_parts_than_sequences():
     whole, result = trainer(1, "copy", "lstm", batch=3), trainer(8, "copy", "lstm", batch=3)
     assert result.step() == pytest.approx(whole.step(), rel=1e-6)
