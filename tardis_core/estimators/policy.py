@@ -78,7 +78,7 @@ def discounted_returns(reward_TB: Tensor, gamma: float, mask_TB: Tensor) -> Tens
 def mean_of_the_others(reward_TB: Tensor, mask_TB: Tensor, group: int) -> Tensor:
     """At each step the mean reward of the other sequences of a group, which lie side by side.
 
-    One's own choices cannot bias it.
+    DEVIATION(eq 15): a mean that contained one's own reward would bias the gradient.
     """
     there_TGN = mask_TB.unflatten(1, (-1, group))
     reward_TGN = reward_TB.unflatten(1, (-1, group)) * there_TGN

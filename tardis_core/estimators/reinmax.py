@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from tardis_core.errors import require
-from tardis_core.estimators.base import ESTIMATORS, Estimator, one_hot_argmax
+from tardis_core.estimators.base import ESTIMATORS, Estimator
 from tardis_core.estimators.softmaxes import Softmaxes
 from tardis_core.settings import setting
 
@@ -45,7 +46,7 @@ class ReinMax(Estimator):
     def softmaxes(
         self, pi_BK: Tensor, noise_BK: Tensor, spare_BSK: Tensor | None, read_B: Tensor
     ) -> Softmaxes:
-        hard_BK = one_hot_argmax(pi_BK + noise_BK)
+        hard_BK = F.one_hot(read_B, pi_BK.shape[-1]).to(pi_BK.dtype)
         p_BK = torch.softmax(pi_BK, dim=-1)
         q_BK = (hard_BK + torch.softmax(pi_BK / self.config.temperature, dim=-1)) / 2
         return Softmaxes(torch.stack([q_BK, p_BK]), (2.0, -0.5))

@@ -54,8 +54,10 @@ class Addressing(nn.Module):
         """Begin with a preference for cells that hold what would be written now.
 
         Two units of opposite sign make a bump: tanh(z + b) - tanh(z - b) is greatest at z = 0. Here
-        z = W_m M[i] - W_m [0 | W h], zero for a cell that was written in this very state. A random
-        start compares contents with the state only by the slight curvature of tanh.
+        z = W_m M[i] - W_m [0 | W h], zero for a cell that was written in this very state.
+
+        DEVIATION(eq 4): the paper does not describe the initial weights. A random start compares
+        contents with the state only by the slight curvature of tanh.
 
         Args:
             write_CH: W, what makes a content of a hidden state.

@@ -189,7 +189,8 @@ class Controller(nn.Module):
     def _normalise(self, z: Tensor, first: int) -> Tensor:
         """Layer normalisation of each gate's pre-activation (Ba et al. 2016), from gate `first` on.
 
-        The bias is added after it: before, centring would take a part of it away.
+        DEVIATION(eqs 7 to 10): the bias is added after it; before, centring would take a part of
+        it away.
         """
         assert self.gain is not None
         z_BNH = z.unflatten(1, (-1, self.hidden))
