@@ -88,7 +88,7 @@ def _curves(axes: Axes, comparison: ComparisonData, along: str) -> None:
         axes.set_yscale("log")
         for set_formatter in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
             set_formatter(LogFormatter())  # plain numbers, not powers of ten
-    axes.set_ylabel(f"validation {comparison.metric.name}")
+    axes.set_ylabel(f"validation {comparison.metric.name} ({comparison.metric.unit})")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8, title="(runs)", title_fontsize=8)
 
@@ -111,6 +111,6 @@ def _best_of(axes: Axes, comparison: ComparisonData) -> None:
         values = curve.dropna()
         axes.plot(values.index, values, marker=".", label=f"{label} ({len(values)} trials)")
     axes.set_xlabel("trials")
-    axes.set_ylabel(f"expected best validation {comparison.metric.name}")
+    axes.set_ylabel(f"expected best validation {comparison.metric.name} ({comparison.metric.unit})")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)

@@ -113,6 +113,9 @@ RUN_BY_ANOTHER_TEST = {
     "python -m orchestrator.reproduce table-ptb": (
         REPRODUCE + "test_a_part_of_a_table_is_reproduced_by_itself"
     ),
+    "python -m orchestrator.reproduce table-strokes": (
+        REPRODUCE + "test_a_part_of_a_table_is_reproduced_by_itself"
+    ),
     "python -m benchmarks.tools.intervals": (
         "tests/unit/benchmarks/test_intervals.py::test_the_table_of_the_notebook_can_be_drawn"
     ),

@@ -111,7 +111,7 @@ def trainer(estimator="reinforce", **settings):
 @pytest.mark.parametrize(
     ("estimator", "settings"),
     [
-        ("reinforce", {"training.accumulate": 4}),
+        ("reinforce", {"training.accumulate": 2}),
         ("counterfactual", {"estimator.window": 3}),
         ("counterfactual", {"estimator.window": 99, "estimator.likeliest": 1}),
         ("gumbel-rao", {}),
