@@ -63,7 +63,7 @@ SEARCHED = {
     "training.learning_rate": 2e-3,
     "training.clip": 0.6,
 }
-# The same for estimators with a fixed temperature (docs/estimators.md, How well each trains).
+# The same for estimators with a fixed temperature (docs/estimators.md).
 SEARCHED_FIXED = {
     "memory.match": True,
     "memory.gain": 6.8,
