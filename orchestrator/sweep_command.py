@@ -46,10 +46,8 @@ def run(options: SearchOptions) -> int:
 
 def _run(plan: SweepPlan, options: SearchOptions) -> tuple[Records, Outcome]:
     """Run, confirm the best trials with more seeds if asked to, and print the results."""
-    address, restart = (
-        options.address,
-        sweep_session.restart("orchestrator.sweep", plan, options.json),
-    )
+    address = options.address
+    restart = sweep_session.restart("orchestrator.sweep", plan, options.json)
     outcome = sweep_session.run(plan, address, restart)
     records = Records.load(sweep_session.as_begun(plan))
     print(f"\n{leaderboard.text(records)}")
